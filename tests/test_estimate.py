@@ -140,7 +140,7 @@ def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest
         ),
         ((SMALL, "--platform", "u250", "--calibration", "nowhere.pt"), "--calibration nowhere.pt"),
         ((f"{__name__}:Tangled", "--platform", "u250"), "cannot be exported"),
-        ((f"{__name__}:Video", "--platform", "u250"), "convolution: it is a convolution over 3 dimensions"),
+        ((f"{__name__}:Video", "--platform", "u250"), "convolution: 3-D convolution is not supported"),
     ],
     ids=[
         "model",

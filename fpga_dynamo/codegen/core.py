@@ -78,7 +78,7 @@ class CoreTable:
         """Raises :class:`FpgaError` if the user has registered no core of that opcode."""
         if opcode not in self._users:
             yours = ", ".join(sorted(self._users)) or "none"
-            raise FpgaError(f"there is no core of yours with opcode '{opcode}' (registered: {yours})")
+            raise FpgaError(f"no core is registered with opcode '{opcode}' (registered: {yours})")
         del self._cores[opcode]
         self._users.discard(opcode)
 
@@ -120,7 +120,7 @@ def register_core(core: Core) -> None:
     core already.
     """
     if not isinstance(core, Core):
-        raise FpgaError(f"register_core() takes a Core, not {core!r}")
+        raise FpgaError(f"register_core() expects a Core, got {core!r}")
     if (complaint := _wrong_part(core)) is not None:
         raise FpgaError(f"core '{core.opcode}': {complaint}")
     CORES.add(core, users=True)
@@ -128,13 +128,13 @@ def register_core(core: Core) -> None:
 
 def _wrong_part(core: Core) -> str | None:
     if not isinstance(core.opcode, str) or not core.opcode:
-        return "an opcode is a string"
+        return "opcode must be a string"
     for part in ("cycles", "moved", "parts"):
         given = getattr(core, part)
         if not callable(given) and not (part == "parts" and given is None):
-            return f"{part} is a function of (fields, target), not {given!r}"
+            return f"{part} must be a function of (fields, target), got {given!r}"
     if core.bands is not None and not isinstance(core.bands, Bands):
-        return f"bands is a Bands, not {core.bands!r}"
+        return f"bands must be a Bands, got {core.bands!r}"
     return None
 
 

@@ -19,7 +19,7 @@ def dump_program(program: Program, directory: str) -> None:
     try:
         _dump(program, Path(directory))
     except OSError as error:
-        raise OptionError(f"option 'dump_dir': nothing can be written to {directory}: {error}") from error
+        raise OptionError(f"option 'dump_dir': cannot write to {directory}: {error}") from error
 
 
 def _dump(program: Program, root: Path) -> None:

@@ -146,5 +146,5 @@ def bits(value: object, field: RecordField) -> int:
         raise ValueError(f"takes {field.type}, not {value!r}") from error
     least, most = _RANGES[field.type]
     if not least <= number <= most:
-        raise ValueError(f"takes {field.type}, which {number} does not fit: it goes from {least} to {most}")
+        raise ValueError(f"is {field.type} ({least} to {most}), and {number} is out of range")
     return number & 0xFFFFFFFF

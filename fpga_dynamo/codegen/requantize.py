@@ -50,7 +50,7 @@ class Channels:
 def factor(scale: float) -> int:
     """`scale` of a residual or middle over the output's, in units of 2^-22. Raises RequantizeError from 16 on."""
     if not abs(scale) < 16 or abs(units := round(scale * 2.0**FRACTION)) > LARGEST_MANTISSA:
-        raise RequantizeError("a residual or middle has 16 or more times the scale of the output")
+        raise RequantizeError("a residual's or intermediate result's scale is 16 or more times that of the output")
     return units
 
 
@@ -69,9 +69,9 @@ def channels(
     if not (torch.isfinite(scale) & torch.isfinite(bias)).all():
         raise RequantizeError("a scale or bias is not finite")
     if not (scale.abs() < 16).all():
-        raise RequantizeError("sums have 16 or more times the scale of the output")
+        raise RequantizeError("the scale of the sums is 16 or more times that of the output")
     if not ((greatest >= 0) & (greatest < _SUMS)).all():
-        raise RequantizeError("sums are beyond 32 bits")
+        raise RequantizeError("sums overflow int32")
     # A bias that the sum's own grid has, or that is too large for its field, becomes part of the offset.
     moved = torch.where(scale == 0, 0.0, torch.round(bias / scale))
     stays = ~(moved.abs() + greatest < _SUMS) | ((bias.abs() < 511) & (moved * scale != bias))
@@ -90,11 +90,11 @@ def channels(
         mantissa, rest = torch.where(chosen, rounded, mantissa), torch.where(chosen, left, rest)
         shift = torch.where(chosen, candidate, shift)
     if (shift < 0).any():
-        raise RequantizeError("sums are too large for their scale: their products exceed 53 bits")
+        raise RequantizeError("requantization needs more than 53 bits: the sums are too large for their scale")
     units = torch.round(rest * 2.0**FRACTION)
     # Far outside 8 bits whatever the sum is; else there is nothing to be done.
     if ((units.abs() > _LARGEST_BIAS) & (greatest * scale.abs() + residual > 200)).any():
-        raise RequantizeError("a bias is beyond 512 LSB")
+        raise RequantizeError("a bias exceeds 512 LSB of the output")
     whole = offset.long() if isinstance(offset, Tensor) else torch.tensor(offset)
     return Channels(
         _wrapped(whole + moved.long()),

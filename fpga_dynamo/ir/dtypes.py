@@ -71,5 +71,5 @@ def to_int32(tensor: torch.Tensor) -> torch.Tensor:
     """Integers as the arena holds them. Raises :class:`OutOfRangeError` for one that int32 cannot hold."""
     narrow = tensor.to(torch.int32)
     if tensor.dtype is torch.int64 and not torch.equal(narrow.to(torch.int64), tensor):
-        raise OutOfRangeError("an integer does not fit int32, which the card computes with")
+        raise OutOfRangeError("an integer is out of range for int32, the device's integer type")
     return narrow

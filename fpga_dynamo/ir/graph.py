@@ -227,12 +227,12 @@ def refuse_sizes(node: Node) -> str | None:
     known, be it as a :class:`Size`."""
     for other in (*node.all_input_nodes, node):
         if any(isinstance(size, torch.SymInt) for fake in values(other) for size in fake.shape):
-            what = "its result" if other is node else f"its operand {other}"
+            what = "result" if other is node else f"operand {other}"
             return f"{what} has a size that is not known before the call"
     return None
 
 
-def refuse_value(node: Node, what: str = "its result") -> str | None:
+def refuse_value(node: Node, what: str = "result") -> str | None:
     """Why the arena cannot hold the value of `node`, or None."""
     fake = value(node)
     if isinstance(fake, (tuple, list)):
@@ -244,9 +244,9 @@ def _refuse_tensor(fake: Any, what: str) -> str | None:
     if fake is None:
         return None
     if not isinstance(fake, torch.Tensor):
-        return f"{what} is no tensor but {type(fake).__name__}"
+        return f"{what} is a {type(fake).__name__}, not a tensor"
     if fake.dtype not in STORABLE:
-        return f"{what} is {_name(fake.dtype)}; the cores hold {_named(STORABLE)}"
+        return f"{what} is {_name(fake.dtype)}; the cores support {_named(STORABLE)}"
     if fake.layout is not torch.strided:
         return f"{what} is {fake.layout}, not a strided tensor"
     if fake.device.type != "cpu":
@@ -264,7 +264,7 @@ def refuse_float(node: Node, what: str) -> str | None:
     """Why `node` is not a tensor of real numbers that the arena can hold, or None."""
     fake = value(node)
     if isinstance(fake, torch.Tensor) and fake.dtype not in FLOATS:
-        return f"{what} is {_name(fake.dtype)}; this core computes in float32, from {_named(FLOATS)}"
+        return f"{what} is {_name(fake.dtype)}; this core supports {_named(FLOATS)}"
     return refuse_value(node, what)
 
 
@@ -272,11 +272,11 @@ def refuse_number(node: Node, what: str) -> str | None:
     """Why `node` is neither a tensor of float32 nor one of complex64 that the card can hold, or None."""
     fake = value(node)
     if not isinstance(fake, torch.Tensor):
-        return f"{what} is no tensor but {type(fake).__name__}"
+        return f"{what} is a {type(fake).__name__}, not a tensor"
     if fake.dtype not in (torch.float32, torch.complex64):
-        return f"{what} is {_name(fake.dtype)}; the cores for complex numbers take complex64 and float32"
+        return f"{what} is {_name(fake.dtype)}; the complex cores support complex64 and float32"
     if any(isinstance(size, (torch.SymInt, Size)) for size in fake.shape):
-        return f"{what} has a size that changes from call to call; the cores for complex numbers take known ones"
+        return f"{what} has a dynamic size; the complex cores support static sizes only"
     if fake.dtype is torch.float32:
         return refuse_float(node, what)
     if fake.layout is not torch.strided or fake.device.type != "cpu":
@@ -298,7 +298,7 @@ def _named(dtypes: Collection[torch.dtype]) -> str:
 def operand(node: Node, position: int) -> Node:
     """A tensor argument of an ATen call."""
     given = node.args[position]
-    assert isinstance(given, Node), f"argument {position} of {node} is no tensor"
+    assert isinstance(given, Node), f"argument {position} of {node} is not a tensor"
     return given
 
 

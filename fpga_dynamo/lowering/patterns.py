@@ -164,7 +164,7 @@ def register_pattern(pattern: Pattern) -> None:
     Raises :class:`FpgaError` if a part of it is of the wrong kind, an anchor can never occur, or the name is taken.
     """
     if not isinstance(pattern, Pattern):
-        raise FpgaError(f"register_pattern() takes a Pattern, not {pattern!r}")
+        raise FpgaError(f"register_pattern() expects a Pattern, got {pattern!r}")
     if (complaint := _wrong_part(pattern)) is not None:
         raise FpgaError(f"pattern '{pattern.name}': {complaint}")
     TABLE.add(pattern)
@@ -172,19 +172,19 @@ def register_pattern(pattern: Pattern) -> None:
 
 def _wrong_part(pattern: Pattern) -> str | None:
     if not isinstance(pattern.name, str) or not pattern.name:
-        return "a pattern's name is a string"
+        return "name must be a string"
     if not isinstance(pattern.anchors, (tuple, list)):
-        return f"anchors is a tuple of operators, not {pattern.anchors!r}; write ({pattern.anchors},)"
+        return f"anchors must be a tuple of operators, got {pattern.anchors!r}; write ({pattern.anchors},)"
     if isinstance(pattern.opcodes, str) or not all(isinstance(opcode, str) for opcode in pattern.opcodes):
-        return f"opcodes is a set of names, not {pattern.opcodes!r}"
+        return f"opcodes must be a set of names, got {pattern.opcodes!r}"
     for part in ("match", "check", "lower", "macs", "must_be_finite", "joins"):
         if not callable(getattr(pattern, part)):
-            return f"{part} is a function, not {getattr(pattern, part)!r}"
+            return f"{part} must be a function, got {getattr(pattern, part)!r}"
     if pattern.merge is not None and not callable(pattern.merge):
-        return f"merge is a function, or None, not {pattern.merge!r}"
+        return f"merge must be a function or None, got {pattern.merge!r}"
     table = pattern.operators
     if not isinstance(table, Mapping) or not all(isinstance(facts, Operator) for facts in table.values()):
-        return f"operators maps operators to Operator(...), not {table!r}"
+        return f"operators must map operators to Operator(...), got {table!r}"
     return next(filter(None, map(_wrong_anchor, pattern.anchors)), None)
 
 
@@ -192,13 +192,13 @@ def _wrong_anchor(anchor: Any) -> str | None:
     """Why an anchor is the target of no node."""
     if isinstance(anchor, OpOverloadPacket):
         overloads = ", ".join(str(getattr(anchor, name)) for name in anchor.overloads())
-        return f"anchor {anchor} stands for several operators; name those that you mean: {overloads}"
+        return f"anchor {anchor} stands for several overloads; name the ones that you mean: {overloads}"
     if not callable(anchor):
-        return f"anchor {anchor!r} is no operator, such as torch.ops.aten.relu.default"
+        return f"anchor {anchor!r} is not an operator such as torch.ops.aten.relu.default"
     if not isinstance(anchor, OpOverload) or anchor in decompose.WHOLE:
         return None
     if only_in_parts(anchor):
-        return f"anchor {anchor} is taken apart into other operators before patterns see it; explain() shows them"
+        return f"anchor {anchor} is decomposed into other operators before patterns are tried; explain() shows them"
     return None
 
 

@@ -51,7 +51,7 @@ class Mistakes:
             self._reasons[error.pattern, node] = reason
         self._failures[error.pattern] += 1
         if self._failures[error.pattern] == 1:
-            warnings.warn(f"{reason}; the node goes without it", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{reason}; the pattern is skipped for this node", RuntimeWarning, stacklevel=2)
         return reason
 
     def reason(self, pattern: Pattern, anchor: Node) -> str | None:
@@ -76,17 +76,17 @@ def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
     pattern, nodes = match.pattern, match.nodes
     why = _call("check", pattern.check, pattern, nodes, match, graph)
     if why is not None and not isinstance(why, str):
-        raise _error(pattern, nodes, f"check gave {why!r}; it has to give None, or a sentence that says why not")
+        raise _error(pattern, nodes, f"check returned {why!r}; it must return None or a sentence with the reason")
     if not why:
         macs = hinted(_call("macs", pattern.macs, pattern, nodes, match))
         if not isinstance(macs, int) or macs < 0:
-            raise _error(pattern, nodes, f"macs gave {macs!r}; it has to give a number of multiply-accumulates")
+            raise _error(pattern, nodes, f"macs returned {macs!r}; it must return a number of multiply-accumulates")
         _call("must_be_finite", pattern.must_be_finite, pattern, nodes, match)
         joined = _call("joins", pattern.joins, pattern, nodes, match)
         images = isinstance(joined, (tuple, list)) and all(isinstance(n, Node) and _is_image(n) for n in joined)
         if not images or (joined and not _is_image(match.root)):
             raise _error(
-                pattern, nodes, f"joins gave {joined!r}; it has to give the images that one is made of, if any"
+                pattern, nodes, f"joins returned {joined!r}; it must return the images of an in-place concatenation"
             )
     return why
 
@@ -99,9 +99,9 @@ def asked_to_merge(one: Match, group: Match, graph: GraphInfo) -> Match | None:
     if merged is None:
         return None
     if not isinstance(merged, Match):
-        raise _error(pattern, nodes, f"merge gave {merged!r}; it has to give a Match, or None")
+        raise _error(pattern, nodes, f"merge returned {merged!r}; it must return a Match or None")
     if set(merged.nodes) != {*one.nodes, *group.nodes} or merged.outputs != group.outputs:
-        raise _error(pattern, nodes, "merge gave a Match of other nodes than those of both, or with other outputs")
+        raise _error(pattern, nodes, "merge returned a Match with nodes or outputs that the two matches do not have")
     return merged
 
 
@@ -111,11 +111,11 @@ def asked_to_lower(match: Match, emitter: Emitter) -> Sequence[View]:
     views = _call("lower", pattern.lower, pattern, nodes, match, emitter)
     if isinstance(views, View) or not isinstance(views, (tuple, list)):
         what = "nothing" if views is None else f"a {type(views).__name__}"
-        raise _error(pattern, nodes, f"lower returned {what}; it has to return a list with the view of each output")
+        raise _error(pattern, nodes, f"lower returned {what}; it must return a list with the view of each output")
     if len(views) != len(match.outputs):
         raise _error(
             pattern, nodes, f"lower returned {len(views)} views for {len(match.outputs)} output(s), "
-            f"{', '.join(node.name for node in match.outputs)}; it has to return one for each",
+            f"{', '.join(node.name for node in match.outputs)}; it must return one for each",
         )  # fmt: skip
     for node, view in zip(match.outputs, views, strict=True):
         if complaint := _wrong_view(view, node, emitter):
@@ -136,9 +136,9 @@ def check_command(
         raise ValueError(f"kernel {kernel.name} has no opcode '{opcode}' ({', '.join(sorted(kernel.opcodes))})")
     for name, views in (("reads", reads), ("writes", writes)):
         if not isinstance(views, (tuple, list)) or not all(isinstance(v, (View, Buffer, type(None))) for v in views):
-            raise ValueError(f"{name} of command '{opcode}' takes a list of views, not {views!r}")
+            raise ValueError(f"{name} of command '{opcode}' must be a list of views, got {views!r}")
     if not all(isinstance(view, View) for view in writes):
-        raise ValueError(f"writes of command '{opcode}' takes a list of views, not {writes!r}")
+        raise ValueError(f"writes of command '{opcode}' must be a list of views, got {writes!r}")
     record = fields_of(opcode, target)
     named = {view.buffer if isinstance(view, View) else view for view in (*reads, *writes)}
     for name, given in fields.items():
@@ -146,10 +146,10 @@ def check_command(
         for item in values:
             where = f"field '{name}' of '{opcode}_command'"
             if isinstance(item, (View, Buffer, Node)):
-                raise ValueError(f"{where} takes a number, not a {type(item).__name__}; Operand.of(view) is its place")
+                raise ValueError(f"{where} expects a number, got a {type(item).__name__}; pass Operand.of(view)")
             if isinstance(item, (Operand, Auxiliary)):
                 if entry.type != "uint32_t":
-                    raise ValueError(f"{where} takes {entry.type}, not a place in memory")
+                    raise ValueError(f"{where} expects {entry.type}, got a memory operand")
                 if isinstance(item, Operand):
                     _check_operand(where, item, named)
                 continue
@@ -158,19 +158,19 @@ def check_command(
             except ValueError as error:
                 raise ValueError(f"{where} {error}") from error
             if entry.type == "float" and encoded & 0x7FFFFFFF == 0x7F800000 and abs(item) != float("inf"):  # type: ignore[arg-type]
-                raise ValueError(f"{where} takes float, which {item!r} does not fit")
+                raise ValueError(f"{where} is float, and {item!r} is out of range")
     missing = [name for name in record if name not in ("opcode", "slices", *fields)]
     if missing and not CORES.built_in(opcode):  # of the built-in cores most fields may be left out
-        raise ValueError(f"command '{opcode}' leaves out {', '.join(missing)} of '{opcode}_command'; give each a value")
+        raise ValueError(f"command '{opcode}' lacks {', '.join(missing)} of '{opcode}_command'; give each a value")
     _check_memory(opcode, reads, writes, emitter)
 
 
 def _check_operand(where: str, item: Operand, named: set[Any]) -> None:
     if not isinstance(item.offset, (int, Size)) or hinted(item.offset) < 0:
-        raise ValueError(f"{where} has the offset {item.offset!r}; it takes a whole number of floats")
+        raise ValueError(f"{where} has the offset {item.offset!r}; it must be a whole number of floats, 0 or more")
     if item.buffer not in named:
         raise ValueError(
-            f"{where} is a place in memory that neither reads= nor writes= of the command names; list its view in one"
+            f"{where} is a memory operand in neither reads= nor writes= of the command; list its view there"
         )
 
 
@@ -184,7 +184,7 @@ def _check_memory(opcode: str, reads: Sequence[View | Buffer | None], writes: Se
         if view.buffer.role in (Role.INPUT, Role.WEIGHT):
             raise ValueError(
                 f"command '{opcode}' writes {view}, which is an {view.buffer.role.value} of the launch; "
-                "emitter.tensor(shape) makes a place for a result"
+                "emitter.tensor(shape) allocates a result"
             )
 
 
@@ -220,14 +220,14 @@ def _line(function: Callable[..., Any], error: Exception) -> str:
 
 def _wrong_match(match: Any, anchor: Node) -> str | None:
     if not isinstance(match, Match):
-        return f"gave {match!r}; it has to give a Match, or None"
+        return f"returned {match!r}; it must return a Match or None"
     for name, nodes in (("nodes", match.nodes), ("outputs", match.outputs)):
         if not isinstance(nodes, tuple) or not nodes or not all(isinstance(node, Node) for node in nodes):
-            return f"gave a Match with {name}={nodes!r}; that has to be a tuple of nodes, with one at least"
+            return f"returned a Match with {name}={nodes!r}; it must be a non-empty tuple of nodes"
     if anchor not in match.nodes:
-        return f"gave a Match that does not cover {anchor.name}, the anchor"
+        return f"returned a Match that does not cover {anchor.name}, the anchor"
     strangers = [node.name for node in match.outputs if node not in match.nodes]
-    return f"gave a Match with outputs that are not among its nodes: {', '.join(strangers)}" if strangers else None
+    return f"returned a Match with outputs that are not among its nodes: {', '.join(strangers)}" if strangers else None
 
 
 def _wrong_part_of_graph(match: Match, graph: GraphInfo) -> str | None:
@@ -236,14 +236,14 @@ def _wrong_part_of_graph(match: Match, graph: GraphInfo) -> str | None:
     hidden = [n for n in match.nodes if n not in match.outputs and not is_view(n) and not covered.issuperset(n.users)]
     if hidden:
         names = ", ".join(node.name for node in hidden)
-        return f"gave a Match that hides {names}, which others use: make it one of the outputs, or do not cover it"
+        return f"returned a Match that covers {names}, which other nodes use: make it an output, or do not cover it"
     last = max(graph.position[node] for node in covered)
     behind = [user for node in covered for user in node.users if user not in covered]
     seen: set[Node] = set()
     while behind:
         node = behind.pop()
         if node in covered:
-            return f"gave a Match between whose nodes others have to run: {node.name} needs what is made of its outputs"
+            return f"returned a Match that cannot run as one group: {node.name} depends on its outputs"
         if node not in seen and graph.position[node] < last:
             seen.add(node)
             behind += node.users
@@ -252,7 +252,7 @@ def _wrong_part_of_graph(match: Match, graph: GraphInfo) -> str | None:
 
 def _wrong_view(view: Any, node: Node, emitter: Emitter) -> str | None:
     if not isinstance(view, View):
-        return f"{view!r}; it has to return a View"
+        return f"{view!r}; it must return a View"
     fake = value(node)
     wanted = tuple(fake.shape)
     if len(view.shape) != len(wanted) or not all(map(identical, view.shape, wanted)):

@@ -58,8 +58,8 @@ class UnitsOfSums(DerivedObserverOrFakeQuantize):
         if not fits and not self._warned:
             self._warned = True
             warnings.warn(
-                f"the bias of {self.name} stays in float32: int32 in units of its sums does not hold "
-                f"{float(bias.detach().abs().max()):g}, for whatever scale of its weights",
+                f"the bias of {self.name} stays in float32: int32 at the scale of its sums cannot represent "
+                f"{float(bias.detach().abs().max()):g}, whatever the weights' scale",
                 RuntimeWarning,
                 stacklevel=2,
             )

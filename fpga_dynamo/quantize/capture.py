@@ -26,7 +26,7 @@ def is_code(node: Node) -> bool:
 def refuse_no_graph(model: object) -> None:
     """Raises OptionError unless `model` is a graph."""
     if not isinstance(model, GraphModule):
-        raise OptionError(f"a quantised graph is wanted, as of quantize or convert_pt2e, not a {type(model).__name__}")
+        raise OptionError(f"expected a quantized graph of quantize or convert_pt2e, got a {type(model).__name__}")
 
 
 class Watch(Interpreter):

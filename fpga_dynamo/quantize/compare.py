@@ -142,7 +142,7 @@ def compare(model: Model, quantised: GraphModule, data: Iterable[Inputs], score:
             _noise(quantised, inputs, places, _values(layers, inputs), sums)
             if not sums:
                 raise OptionError(
-                    "the two graphs have no layer in common: quantise what torch.export makes of this model"
+                    "the two graphs have no layer in common: quantize the torch.export graph of this model"
                 )
             exact = _results(_run(reference, inputs, lambda node, value: value))
             ours = _results(levels.run(*flat_inputs(quantised, *arguments(inputs)), enable_io_processing=False))

@@ -61,7 +61,7 @@ def arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (inputs,), {}
     if isinstance(inputs, (tuple, list)):
         return tuple(inputs), {}
-    raise OptionError(f"a call's inputs are a tensor, a tuple or a dictionary, not {type(inputs).__name__}")
+    raise OptionError(f"a call's inputs must be a tensor, a tuple or a dictionary, got {type(inputs).__name__}")
 
 
 @contextmanager
@@ -82,9 +82,9 @@ def _eval_mode(model: nn.Module) -> Iterator[None]:
 
 def _refuse_quantised(graph: GraphModule) -> None:
     if any(is_code(node) for node in graph.graph.nodes):
-        raise OptionError("the model is quantised already: give the float model that it was made of")
+        raise OptionError("the model is already quantized: pass the original float model")
     if any(isinstance(module, (ObserverBase, FakeQuantizeBase)) for module in graph.modules()):
-        raise OptionError("the model is prepared for quantization already: convert it, or give the float model")
+        raise OptionError("the model is already prepared for quantization: convert it, or pass the float model")
 
 
 def own_parameters(graph: GraphModule, copied: bool = False) -> None:

@@ -54,12 +54,12 @@ def quantize(
     """
     if isinstance(calibration, (torch.Tensor, dict)) or not isinstance(calibration, Iterable):
         kind = type(calibration).__name__
-        raise OptionError(f"calibration is a list of what the model is called with, not a {kind}: give [inputs, ...]")
+        raise OptionError(f"calibration must be a list of model inputs, got a {kind}: pass [inputs, ...]")
     _refuse_types(model)
     data = iter(calibration)
     first = next(data, None)
     if first is None:
-        raise OptionError("calibration is empty: give the model's inputs, one item for each call")
+        raise OptionError("calibration is empty: pass the model's inputs, one item for each call")
     graph = exported(model, first, dynamic_shapes)
     separate: list[str] = []
     if "cat" in capabilities and has_joins(graph):
@@ -80,7 +80,7 @@ def quantize(
                 if "not finite" not in str(error):  # of a histogram's range
                     raise
                 raise OptionError(
-                    f"calibration: item {number} leads to values that are not finite, and have no range"
+                    f"calibration: item {number} produces non-finite values, which have no range"
                 ) from error
     converted = convert_pt2e(prepared)
     _fix_mode(converted)
@@ -106,7 +106,7 @@ def _fix_mode(graph: GraphModule) -> None:
 def _train(graph: GraphModule, mode: bool = True) -> GraphModule:
     if mode:
         raise OptionError(
-            "a quantised graph has no training mode: train the float model, or a graph that prepare_qat_pt2e prepared"
+            "a quantized graph has no training mode: train the float model or a graph of prepare_qat_pt2e"
         )
     return graph
 
@@ -121,7 +121,7 @@ def _refuse_types(model: Model) -> None:
     types = {parameter.dtype for parameter in model.parameters() if parameter.dtype.is_floating_point}
     if types and torch.float32 not in types:
         given = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in types))
-        raise OptionError(f"the model is {given}, and float32 is what can be quantised: give model.float()")
+        raise OptionError(f"the model is {given}; quantization supports float32: pass model.float()")
 
 
 def call(model: nn.Module, inputs: Inputs) -> Any:

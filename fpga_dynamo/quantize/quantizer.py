@@ -82,7 +82,7 @@ class FPGAQuantizer(Quantizer):
         lists = (("keep_float", keep_float), ("capabilities", capabilities), ("separate_joins", separate_joins))
         for option, given in lists:
             if isinstance(given, str):
-                raise OptionError(f"{option} is a list of names, not a string: give [{given!r}]")
+                raise OptionError(f"{option} must be a list of names, not a string: pass [{given!r}]")
         if unknown := sorted(set(capabilities) - CAPABILITIES):
             known = ", ".join(sorted(CAPABILITIES))
             raise OptionError(f"capabilities: unknown {', '.join(unknown)}; there are {known}")

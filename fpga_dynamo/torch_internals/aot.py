@@ -261,9 +261,9 @@ def compiles_whole_graph() -> bool:
     return context is not None and not context.fakify_first_call
 
 
-OVERLAP = "it writes to a tensor some elements of which share memory"
+OVERLAP = "the function writes to a tensor whose elements overlap in memory"
 _NOT_TRACED = {
-    "Encountered a set_ on a graph input": "it puts another tensor's memory behind an input",
+    "Encountered a set_ on a graph input": "the function replaces the storage of an input (set_)",
     "being mutated that has internal overlap": OVERLAP,
     "refers to a single memory location": OVERLAP,
 }

@@ -18,4 +18,4 @@ def wrong_parameters(name: str, function: Callable[..., Any] | None, expected: S
         return
     names = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
     if names != list(expected):
-        yield f"{name} takes {', '.join(names) or 'nothing'}, not {', '.join(expected)}"
+        yield f"{name} has the parameters {', '.join(names) or 'nothing'}, not {', '.join(expected)}"

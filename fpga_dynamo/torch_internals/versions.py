@@ -29,7 +29,7 @@ def differences() -> list[Difference]:
         (tensors.differences, "direct calls are off"),
         (
             frames.differences,
-            "recurrent layers stay in eager, and neither explain() nor strict=True sees what Dynamo leaves to eager",
+            "recurrent layers run in eager mode, and explain() and strict=True do not see frames that Dynamo skips",
         ),
         (
             frames.wording_differences,
@@ -58,7 +58,7 @@ def describe() -> str | None:
     if is_tested(version) and not found:
         return None
     told = [f"{'; '.join(difference.found)}: {difference.without}" for difference in found]
-    return f"fpga_dynamo is tested with torch {tested()}, and this is {version}" + "".join(f". {text}" for text in told)
+    return f"fpga_dynamo is tested with torch {tested()}, not {version}" + "".join(f". {text}" for text in told)
 
 
 @functools.cache

@@ -49,7 +49,7 @@ def test_torch_logs_shows_passes_and_decisions() -> None:
     text = "\n".join(lines)
     assert "claimed" in text
     assert "1 launches" in text
-    assert "atan (aten.atan.default" in text and "stays on the PS: no pattern takes" in text
+    assert "atan (aten.atan.default" in text and "falls back to eager mode: no pattern matches" in text
 
 
 def test_importing_the_package_configures_no_logging() -> None:

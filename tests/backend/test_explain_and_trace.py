@@ -88,11 +88,11 @@ def test_a_node_s_row_has_its_op_its_reason_and_its_line() -> None:
     line = first + next(i for i, text in enumerate(source) if "atan" in text)
     (node,) = (node for node in explained.graphs[0].nodes if node.place == "PS" and node.computes)
     assert node.op == "aten.atan.default"
-    assert node.how.startswith("no pattern takes aten.atan.default: no micro-operation computes it")
+    assert node.how.startswith("no pattern matches aten.atan.default: no micro-operation computes it")
     assert node.source == f"test_explain_and_trace.py:{line} in forward"
     assert node.bytes == 4 * 32 * 4 and node.macs == 0
     (row,) = (row for row in str(explained).splitlines() if row.startswith("atan"))
-    assert all(part in row for part in (node.op, "PS", "no pattern takes")), row
+    assert all(part in row for part in (node.op, "PS", "no pattern matches")), row
     assert f"explain_and_trace.py:{line}" in str(explained).replace("\n", "")
     (row,) = (row for row in str(explained).splitlines() if row.startswith("_softmax"))
     assert "PL" in row and "sequencer: softmax, command 1" in row
@@ -294,7 +294,7 @@ def test_dump_dir(tmp_path: Path) -> None:
     compile((folder / f"{graph}.graph.py").read_text(encoding="utf-8"), "graph", "exec")
     tasks = (folder / f"{graph}.tasks.txt").read_text(encoding="utf-8")
     assert f"{graph}.0 on kernel sequencer after []" in tasks
-    assert f"{graph}.1 on PS after [0]" in tasks and "no pattern takes aten.atan.default" in tasks
+    assert f"{graph}.1 on PS after [0]" in tasks and "no pattern matches aten.atan.default" in tasks
     assert f"{graph}.2 on kernel sequencer after [1]" in tasks
     first = (folder / f"{graph}.0.commands.txt").read_text(encoding="utf-8").splitlines()
     assert len(first) == 1 and first[0].split()[:2] == ["0", "gemm"]

@@ -121,7 +121,7 @@ def test_an_error_is_a_value_error_and_one_of_ours() -> None:
         ({"strickt": True}, "did you mean 'strict'"),
         ({"timeout": "long"}, "positive number of seconds"),
         ({"disable": ["poool"]}, "names no pattern: poool; did you mean 'pool'"),
-        ({"dump_dir": "/dev/null/dump"}, "option 'dump_dir': nothing can be written to /dev/null/dump: "),
+        ({"dump_dir": "/dev/null/dump"}, "option 'dump_dir': cannot write to /dev/null/dump: "),
         ([("strict", True)], "options must be a dictionary such as {'strict': True}, not "),
         ({"recipe": "emulatr"}, "unknown recipe 'emulatr'; did you mean 'emulator'"),
         ({"device": 4711}, "there is no card 4711"),

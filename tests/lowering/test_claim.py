@@ -106,8 +106,8 @@ def test_a_large_group_ends_where_its_program_would_not_fit() -> None:
 
 
 REASONS = {
-    "random numbers": (lambda x: torch.rand_like(x) + x, "rand_like", "draws random numbers"),
-    "an op without a pattern": (torch.atan, "atan", "no pattern takes aten.atan.default"),
+    "random numbers": (lambda x: torch.rand_like(x) + x, "rand_like", "random numbers and state changes"),
+    "an op without a pattern": (torch.atan, "atan", "no pattern matches aten.atan.default"),
     "a type": (lambda x: x.double() * 2, "mul", "float64"),
     "a number that is not known": (
         lambda x: F.leaky_relu(x, x.sum().item()),
@@ -134,7 +134,7 @@ def test_a_node_that_stays_has_its_sentence(function: object, name: str, why: st
 def test_a_disabled_pattern_is_named_in_the_reason() -> None:
     _, claims = claims_of(randomise(conv_block()), torch.randn(1, 3, 6, 6), disabled=("convolution", "pointwise"))
     assert claims.matches == []
-    assert set(claims.reasons.values()) == {"no pattern takes it with convolution, pointwise disabled"}
+    assert set(claims.reasons.values()) == {"no pattern matches it with convolution, pointwise disabled"}
 
 
 def test_functions_of_parameters_are_nobody_s_work() -> None:

@@ -45,14 +45,14 @@ def test_the_way_that_is_chosen(target: Target, name: str) -> None:
 
 
 REFUSALS: list[tuple[str, Shape, str]] = [
-    ("product", shape(64, 28, 64), "its pixels are no rows of matrices"),
-    ("by channel", shape(64, 28, 64, groups=2), "its groups have more than one channel"),
-    ("direct", shape(64, 28, 64, groups=64), "single channels"),
-    ("tiles of 2x2", shape(64, 28, 64, static=False), "its weights change from call to call"),
-    ("tiles of 2x2", shape(64, 28, 64, groups=2), "it has groups"),
-    ("tiles of 4x4", shape(64, 28, 64, 5), "it is not 3x3 of stride and dilation 1"),
-    ("tiles of 4x4", shape(8, 28, 64), "it has 8 input channels, and the core takes 16 to 2048"),
-    ("tiles of 4x4", shape(64, 0, 64), "it has no pixels"),
+    ("product", shape(64, 28, 64), "only 1x1 kernels over pixels at equal distances are supported"),
+    ("by channel", shape(64, 28, 64, groups=2), "groups of more than one channel are not supported"),
+    ("direct", shape(64, 28, 64, groups=64), "depthwise weights"),
+    ("tiles of 2x2", shape(64, 28, 64, static=False), "weights change between calls"),
+    ("tiles of 2x2", shape(64, 28, 64, groups=2), "grouped convolutions"),
+    ("tiles of 4x4", shape(64, 28, 64, 5), "only 3x3 kernels of stride 1"),
+    ("tiles of 4x4", shape(8, 28, 64), "input has 8 channels; the core supports 16 to 2048"),
+    ("tiles of 4x4", shape(64, 0, 64), "the image has no pixels"),
 ]
 
 

@@ -81,11 +81,11 @@ def test_slices_that_the_pattern_gives_count() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"opcode": ""}, "an opcode is a string"),
-        ({"cycles": 7}, "core 'triple': cycles is a function of (fields, target), not 7"),
-        ({"moved": None}, "moved is a function of (fields, target), not None"),
-        ({"parts": 8}, "parts is a function of (fields, target), not 8"),
-        ({"bands": True}, "bands is a Bands, not True"),
+        ({"opcode": ""}, "opcode must be a string"),
+        ({"cycles": 7}, "core 'triple': cycles must be a function of (fields, target), got 7"),
+        ({"moved": None}, "moved must be a function of (fields, target), got None"),
+        ({"parts": 8}, "parts must be a function of (fields, target), got 8"),
+        ({"bands": True}, "bands must be a Bands, got True"),
         ({"opcode": "gemm"}, "a core of opcode 'gemm' is already registered"),
     ],
 )
@@ -97,8 +97,8 @@ def test_a_description_that_could_never_work_is_refused(change: dict[str, Any], 
 
 
 def test_only_users_cores_can_be_taken_out() -> None:
-    with pytest.raises(FpgaError, match="takes a Core, not 'triple'"):
+    with pytest.raises(FpgaError, match="expects a Core, got 'triple'"):
         register_core("triple")  # type: ignore[arg-type]
     for opcode in ("triple", "gemm"):
-        with pytest.raises(FpgaError, match=f"there is no core of yours with opcode '{opcode}'"):
+        with pytest.raises(FpgaError, match=f"no core is registered with opcode '{opcode}'"):
             unregister_core(opcode)

@@ -215,7 +215,7 @@ def without(target: Target, *names: str) -> Target:
 
 @pytest.mark.parametrize(
     ("missing", "why"),
-    [("convert", "sequencer lacks convert"), ("MICRO_ROUND_BF16", "no MICRO_ROUND_BF16; build the xclbin anew")],
+    [("convert", "sequencer lacks convert"), ("MICRO_ROUND_BF16", "no MICRO_ROUND_BF16; rebuild the xclbin")],
 )
 def test_an_older_xclbin_leaves_16_bits_to_eager(missing: str, why: str, target: Target) -> None:
     made = probe(aten.add.Tensor, torch.bfloat16, without(target, missing))

@@ -141,17 +141,17 @@ REFUSED: dict[str, tuple[nn.Module, tuple[int, int, int], str]] = {
     "a mask": (
         Attention(1, attn_mask=torch.zeros(16, 16, dtype=torch.bfloat16)),
         (16, 16, 16),
-        "something is added to its scores, which are float32 and of which the engine knows causal masks alone",
+        "an addend to the attention scores is not supported; the engine supports causal masks only",
     ),
     "a mask of bool": (
         Attention(1, attn_mask=torch.ones(16, 16).tril().bool()),
         (16, 16, 16),
-        "something is added to its scores, which are float32 and of which the engine knows causal masks alone",
+        "an addend to the attention scores is not supported; the engine supports causal masks only",
     ),
     "keys": (
         Attention(1),
         (16, 17, 16),
-        "its matrices have 16 and 17 rows and columns, which are no whole blocks of 16",
+        "matrices have 16 and 17 rows and columns; multiples of 16 are supported",
     ),
 }
 
@@ -165,7 +165,7 @@ def test_what_is_refused_has_a_sentence(name: str) -> None:
 
 def test_an_engine_without_the_vector_side_says_so() -> None:
     program, _ = lowered_without(Layer(), "bf16", 1, 16, 64)
-    assert "it needs the vector side, which this engine does not have" in program.left.values()
+    assert "the command needs the vector side, which this engine does not have" in program.left.values()
 
 
 def test_the_cost_model_knows_how_long_scores_of_float32_take() -> None:

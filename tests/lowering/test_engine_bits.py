@@ -236,9 +236,9 @@ def test_every_value_has_eager_s_bits(name: str) -> None:
 @pytest.mark.parametrize(
     ("way", "why"),
     [
-        ({"scale_factor": 1.5}, "it is no enlargement by whole factors of at most 8"),
-        ({"scale_factor": 9}, "it is no enlargement by whole factors of at most 8"),
-        ({"scale_factor": 2, "mode": "bilinear"}, "it is bilinear, and the engine repeats pixels"),
+        ({"scale_factor": 1.5}, "only enlargement by integer factors of at most 8 is supported"),
+        ({"scale_factor": 9}, "only enlargement by integer factors of at most 8 is supported"),
+        ({"scale_factor": 2, "mode": "bilinear"}, "bilinear resizing is not supported; the engine supports nearest"),
     ],
     ids=["half", "large", "bilinear"],
 )

@@ -44,9 +44,9 @@ TAKEN: dict[str, Callable[[Tensor], Tensor]] = {
     "two steps": lambda x: torch.tanh(x) * 0.5,
 }
 REFUSED: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
-    "mish": (nn.functional.mish, "it bends over 18 powers of two, and a table of the engine has 16"),
-    "root": (torch.sqrt, "it bends over 240 powers of two, and a table of the engine has 16"),
-    "reciprocal root": (lambda x: x**-0.5, "it is not finite at 0, and channels that fill a block are 0"),
+    "mish": (nn.functional.mish, "nonlinear over 18 powers of two; the engine's table covers 16"),
+    "root": (torch.sqrt, "nonlinear over 240 powers of two; the engine's table covers 16"),
+    "reciprocal root": (lambda x: x**-0.5, "the function is not finite at 0, which padded channels hold"),
 }
 
 
@@ -194,7 +194,7 @@ def test_an_engine_without_functions_leaves_them_to_the_host(tmp_path: Path) -> 
     engine = hardware.card("u250", str(path), "bf16").engine
     program = lower_for_engine(captured.module, engine, captured.static)
     assert [node.name for node in program.left] == ["silu", "silu_1", "sigmoid", "tanh", "gelu"]
-    assert program.left[next(iter(program.left))] == "the engine has no command for aten.silu.default"
+    assert program.left[next(iter(program.left))] == "aten.silu.default has no engine command"
 
 
 def test_activations_have_errors_of_the_size_of_eagers() -> None:

@@ -138,7 +138,7 @@ def test_an_engine_without_a_vector_side_leaves_its_rows_to_the_host() -> None:
     bare = EngineTarget("test", EngineSizes(8, 32, vector_lanes=0), Memory(0.93), CARD)
     layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
     program = lowered(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), torch.randn(1, 21, 64), engine=bare)
-    assert left_of(program) == ["it needs the vector side, which this engine does not have"] * 3
+    assert left_of(program) == ["the command needs the vector side, which this engine does not have"] * 3
     assert len(program.lists.launches) == 3
 
 
@@ -153,7 +153,7 @@ def test_an_image_that_the_host_does_not_write_has_no_patches_but_parts_of_the_k
 @pytest.mark.parametrize(
     ("model", "size", "why"),
     [
-        (nn.ConvTranspose2d(16, 16, 2, 2, 1), (1, 16, 8, 8), "whose windows begin right of the image's first column"),
+        (nn.ConvTranspose2d(16, 16, 2, 2, 1), (1, 16, 8, 8), "windows that begin right of the first column"),
         (nn.Conv3d(16, 16, 3), (1, 16, 8, 8, 8), "a convolution over 3 dimensions"),
         (nn.Sequential(nn.Conv2d(16, 16, 3), nn.AvgPool2d(3, 2, 1, count_include_pad=False)), (1, 16, 9, 9), "border"),
     ],

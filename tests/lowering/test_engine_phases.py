@@ -154,6 +154,6 @@ def test_what_is_added_to_a_phase_stays_with_the_host() -> None:
     torch.manual_seed(5)
     program, captured = lowered(Added(), torch.randn(1, 3, 8, 8))
     assert [why for why in left_of(program) if "transposed" in why] == [
-        "it is a transposed convolution with an addition, of which a phase reads every other pixel"
+        "transposed convolution with a fused addition is not supported"
     ]
     assert apart(program, captured) == {}

@@ -173,11 +173,11 @@ def test_an_engine_without_the_side_says_so(dtype: str) -> None:
     if dtype == "fp32":
         for model in (Softmax(), norm(32)):
             program, _ = lowered_without(model, dtype, 4, 32)
-            assert list(program.left.values()) == ["it needs the vector side, which this engine does not have"]
+            assert list(program.left.values()) == ["the command needs the vector side, which this engine does not have"]
     else:
         program, _ = lowered(Turned(), torch.randn(4, 32))
         (why,) = program.left.values()
-        assert why.startswith("it is over another dimension than the last")
+        assert why.startswith("only the last dimension is supported")
 
 
 def test_a_compiled_encoder_has_the_same_bits_on_both_kinds_of_card() -> None:

@@ -232,7 +232,7 @@ def test_more_pixels_than_the_engine_counts_are_the_host_s() -> None:
     torch.manual_seed(1)
     program, _ = lowered(nn.Conv1d(2, 8, 3), torch.randn(1, 2, 1 << 20))
     (left,) = left_of(program)
-    assert left == f"it has {1 << 20} pixels in a row, and the engine counts to {1 << 20}"
+    assert left == f"the command has {1 << 20} pixels in a row, and the engine supports {1 << 20}"
 
 
 FLOATS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -260,4 +260,4 @@ def test_floats_have_wide_rows_too(name: str, dtype: str) -> None:
 def test_floats_have_no_maxima_of_several_wide_rows() -> None:
     program, _ = floats.lowered(nn.MaxPool2d(3, 1, 1), "bf16", 1, 20, 4, 3103)
     (left,) = left_of(program)
-    assert left == "it has maxima over rows that are wider than the window, which takes a vector side"
+    assert left == "the command has max pooling over rows wider than the window, which needs a vector side"

@@ -47,7 +47,7 @@ PUTS = {
         lambda x, i, y: x.index_copy(-1, i, y > 0), torch.ones(2, 6) > 0, torch.tensor([3]), (2, 1)
     ),
     "several places": Case(
-        put, (3, 5), torch.tensor([1, 0]), (2,), offload=0.0, launches=0, why="several places that the data say"
+        put, (3, 5), torch.tensor([1, 0]), (2,), offload=0.0, launches=0, why="to several positions"
     ),
     "added up": Case(
         lambda x, i, y: torch.ops.aten.index_put.default(x, [i], y, True), (3, 5), torch.tensor([1]), (5,),

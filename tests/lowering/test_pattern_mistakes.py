@@ -26,15 +26,15 @@ aten = torch.ops.aten
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": ""}, "name is a string"),
-        ({"anchors": torch.ops.lowering_test.triple.default}, "anchors is a tuple of operators, not"),
-        ({"anchors": (torch.ops.lowering_test.triple,)}, "name those that you mean: lowering_test.triple.default"),
-        ({"anchors": ("aten.relu",)}, "anchor 'aten.relu' is no operator, such as torch.ops.aten.relu.default"),
-        ({"anchors": (aten.square.default,)}, "aten.square.default is taken apart into other operators"),
-        ({"opcodes": "triple"}, "opcodes is a set of names, not 'triple'"),
-        ({"lower": None}, "lower is a function, not None"),
-        ({"merge": "always"}, "merge is a function, or None, not 'always'"),
-        ({"operators": {triple: 3}}, "operators maps operators to Operator"),
+        ({"name": ""}, "name must be a string"),
+        ({"anchors": torch.ops.lowering_test.triple.default}, "anchors must be a tuple of operators, got"),
+        ({"anchors": (torch.ops.lowering_test.triple,)}, "name the ones that you mean: lowering_test.triple.default"),
+        ({"anchors": ("aten.relu",)}, "anchor 'aten.relu' is not an operator such as torch.ops.aten.relu.default"),
+        ({"anchors": (aten.square.default,)}, "aten.square.default is decomposed into other operators"),
+        ({"opcodes": "triple"}, "opcodes must be a set of names, got 'triple'"),
+        ({"lower": None}, "lower must be a function, got None"),
+        ({"merge": "always"}, "merge must be a function or None, got 'always'"),
+        ({"operators": {triple: 3}}, "operators must map operators to Operator"),
     ],
 )
 def test_a_pattern_that_could_never_work_is_refused(change: dict[str, Any], words: str) -> None:
@@ -42,7 +42,7 @@ def test_a_pattern_that_could_never_work_is_refused(change: dict[str, Any], word
         register_pattern(replace(TRIPLE, **change))
     assert words in str(error.value)
     assert "triple" not in TABLE.names()
-    with pytest.raises(FpgaError, match="takes a Pattern, not"):
+    with pytest.raises(FpgaError, match="expects a Pattern, got"):
         register_pattern(lower_triple)  # type: ignore[arg-type]
 
 
@@ -76,27 +76,27 @@ def returning(what: Callable[[View], Any]) -> Callable[[Match, Emitter], Any]:
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "match raises": ({"match": raising}, "match (line "),
     "match raises what": ({"match": raising}, 'raised KeyError: "of the user\'s"'),
-    "match gives no match": ({"match": lambda *args: True}, "match gave True; it has to give a Match, or None"),
+    "match gives no match": ({"match": lambda *args: True}, "match returned True; it must return a Match or None"),
     "match covers nothing": (
         {"match": lambda pattern, node, graph: Match(pattern, (), ())},
-        "with nodes=(); that has to be a tuple of nodes",
+        "with nodes=(); it must be a non-empty tuple of nodes",
     ),
     "match covers others": (
         {"match": lambda pattern, node, graph: Match(pattern, (node.args[0],), (node.args[0],))},
         "does not cover triple, the anchor",
     ),
     "check raises": ({"check": raising}, "check (line "),
-    "check says no without a sentence": ({"check": lambda *args: False}, "check gave False; it has to give None, or"),
-    "macs is no number": ({"macs": lambda match: "many"}, "macs gave 'many'"),
+    "check says no without a sentence": ({"check": lambda *args: False}, "check returned False; it must return None"),
+    "macs is no number": ({"macs": lambda match: "many"}, "macs returned 'many'"),
     "lower raises": ({"lower": raising}, "lower (line "),
     "lower returns nothing": (
         {"lower": returning(lambda out: None)},
-        "lower returned nothing; it has to return a list",
+        "lower returned nothing; it must return a list",
     ),
-    "lower returns a view": ({"lower": returning(lambda out: out)}, "lower returned a View; it has to return a list"),
+    "lower returns a view": ({"lower": returning(lambda out: out)}, "lower returned a View; it must return a list"),
     "lower returns no view": ({"lower": returning(lambda out: [])}, "lower returned 0 views for 1 output(s), triple"),
     "lower returns too many": ({"lower": returning(lambda out: [out, out])}, "lower returned 2 views for 1 output(s)"),
-    "lower returns buffers": ({"lower": returning(lambda out: [out.buffer])}, "it has to return a View"),
+    "lower returns buffers": ({"lower": returning(lambda out: [out.buffer])}, "it must return a View"),
     "shape": (
         {"lower": returning(lambda out: [out.permute((1, 0))])},
         "a view of shape (16, 5); the node has shape (5,",
@@ -120,33 +120,33 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         "field 'count' of 'triple_command' takes int32_t, not 1.0",
     ),
     "NaN for an int": ({"lower": with_command(count=float("nan"))}, "takes int32_t, not nan"),
-    "too large": ({"lower": with_command(count=1 << 40)}, "takes int32_t, which 1099511627776 does not fit"),
-    "too large for float": ({"lower": with_command(shift=1e300)}, "takes float, which 1e+300 does not fit"),
+    "too large": ({"lower": with_command(count=1 << 40)}, "and 1099511627776 is out of range"),
+    "too large for float": ({"lower": with_command(shift=1e300)}, "is float, and 1e+300 is out of range"),
     "a string": ({"lower": with_command(shift="much")}, "takes float, not 'much'"),
     "a list": ({"lower": with_command(shift=[1.0, 2.0])}, "takes 1 value, not [1.0, 2.0]"),
     "a view for its place": (
         {"lower": with_command(input=lambda x, out: x)},
-        "not a View; Operand.of(view) is its place",
+        "got a View; pass Operand.of(view)",
     ),
-    "a place for a number": ({"lower": with_command(count=lambda x, out: Operand.of(x))}, "not a place in memory"),
+    "a place for a number": ({"lower": with_command(count=lambda x, out: Operand.of(x))}, "got a memory operand"),
     "half an offset": (
         {"lower": with_command(input=lambda x, out: Operand(x.buffer, 0.5))},  # type: ignore[arg-type]
-        "has the offset 0.5; it takes a whole number",
+        "has the offset 0.5; it must be a whole number",
     ),
-    "missing field": ({"lower": with_command(shift=...)}, "leaves out shift of 'triple_command'"),
+    "missing field": ({"lower": with_command(shift=...)}, "lacks shift of 'triple_command'"),
     "unknown field": ({"lower": with_command(shfit=1.0)}, "has no field 'shfit'; did you mean 'shift'?"),
     "unknown opcode": ({"lower": with_command(opcode="tripel")}, "kernel sequencer has no opcode 'tripel'"),
     "reads nothing": (
         {"lower": with_command(reads=[])},
-        "'input' of 'triple_command' is a place in memory that neither",
+        "'input' of 'triple_command' is a memory operand in neither",
     ),
     "writes nothing": (
         {"lower": with_command(writes=[])},
-        "'output' of 'triple_command' is a place in memory that neither",
+        "'output' of 'triple_command' is a memory operand in neither",
     ),
     "reads no list": (
         {"lower": with_command(reads=lambda x, out: x)},
-        "reads of command 'triple' takes a list of views",
+        "reads of command 'triple' must be a list of views",
     ),
     "reads what is unwritten": (
         {"lower": with_command(reads=lambda x, out: [x, out])},
@@ -154,7 +154,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "writes an input": (
         {"lower": with_command(writes=lambda x, out: [x, out])},
-        "is an input of the launch; emitter.tensor(shape) makes",
+        "is an input of the launch; emitter.tensor(shape) allocates",
     ),
 }
 
@@ -199,7 +199,7 @@ def test_a_match_that_cannot_run_as_one_is_refused(case: str) -> None:
         return triple(torch.exp(y := torch.tanh(x)), 0.5) + y
 
     model = {"hidden": hidden, "between": between}[case]
-    words = {"hidden": "a Match that hides tanh, which others use", "between": "between whose nodes others have to run"}
+    words = {"hidden": "a Match that covers tanh", "between": "a Match that cannot run as one group"}
     x = torch.randn(5, 16)
     options = {**GREEDY, "recipe": RECIPE}
     with registered(replace(TRIPLE, match=match)), pytest.warns(RuntimeWarning, match=words[case]):

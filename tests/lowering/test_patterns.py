@@ -45,12 +45,12 @@ def test_a_pattern_s_refusal_is_the_reason() -> None:
 
 def test_a_card_without_the_core_leaves_the_node_to_eager() -> None:
     with registered(TRIPLE):
-        why = "no kernel of the xclbin has all opcodes that it takes: sequencer lacks triple"
+        why = "no kernel of the xclbin has all its opcodes: sequencer lacks triple"
         check(Case(lambda x: triple(x, 0.5), (5, 17), offload=0.0, launches=0, why=why))
 
 
 def test_without_its_pattern_the_op_is_eager_s() -> None:
-    case = Case(lambda x: triple(x, 0.5), (5, 17), offload=0.0, launches=0, why="no pattern takes lowering_test.triple")
+    case = Case(lambda x: triple(x, 0.5), (5, 17), offload=0.0, launches=0, why="no pattern matches lowering_test")
     check(case, recipe=RECIPE)
 
 
@@ -113,8 +113,8 @@ def test_matches_of_a_pattern_that_merges_become_groups() -> None:
 @pytest.mark.parametrize(
     ("merged", "words"),
     [
-        (lambda one, group: "both", "merge gave 'both'; it has to give a Match, or None"),
-        (lambda one, group: one, "merge gave a Match of other nodes than those of both, or with other outputs"),
+        (lambda one, group: "both", "merge returned 'both'; it must return a Match or None"),
+        (lambda one, group: one, "merge returned a Match with nodes or outputs that the two matches do not have"),
         (lambda one, group: one.no_such_part, "merge .* raised AttributeError"),
     ],
 )
@@ -127,7 +127,7 @@ def test_what_merges_wrongly_goes_alone(merged: Callable[[Match, Match], Any], w
 
 def test_what_joins_no_images_is_a_mistake() -> None:
     wrong = replace(TRIPLE, joins=lambda match: match.nodes)
-    with registered(wrong), pytest.warns(RuntimeWarning, match="joins gave .* it has to give the images"):
+    with registered(wrong), pytest.warns(RuntimeWarning, match="joins returned .* it must return the images"):
         (program,) = programs_of(lambda x: triple(x, 0.5), torch.randn(5, 17), recipe=RECIPE)
     assert not program.card_tasks
 

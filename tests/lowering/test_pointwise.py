@@ -189,7 +189,7 @@ TYPES = {
     "integers as floats": Case(lambda x, i: x + i.float(), (5,), torch.arange(5) - 2, commands=ONE),
     "int32 as floats": Case(lambda i: i.float() * 0.5, torch.arange(20, dtype=torch.int32) - 7, commands=ONE),
     "integer arithmetic that may pass int32 stays on the PS": Case(
-        lambda i: i * 3 + 1, torch.arange(5), offload=0.0, launches=0, why="int64 result may be too large"
+        lambda i: i * 3 + 1, torch.arange(5), offload=0.0, launches=0, why="int64 result may overflow int32"
     ),
     "float to integer stays on the PS": Case(
         lambda x: x.long(), (5,), offload=0.0, launches=0, why="not exact beyond the range"
@@ -199,19 +199,19 @@ TYPES = {
         lambda x: x * 2 + 1, torch.randn(3, dtype=torch.float64), offload=0.0, launches=0, why="float64"
     ),
     "the inverse sine stays on the PS": Case(
-        torch.asin, (5,), offload=0.0, launches=0, why="no pattern takes aten.asin"
+        torch.asin, (5,), offload=0.0, launches=0, why="no pattern matches aten.asin"
     ),
     "complex stays on the PS": Case(
         lambda x: torch.view_as_real(x * x),
         torch.complex(torch.ones(3), torch.ones(3)),
         offload=0.0,
         launches=0,
-        why="lacks zip|complex64 is for recipes with a core that computes with it",
+        why="lacks zip|complex64 is not supported: the recipe has no core that computes with it",
     ),
     "no elements": Case(lambda x: x * 2, (0, 5), offload=0.0, launches=0, why="no elements"),
     "a slice without elements": Case(lambda x: x[:0] * 2, (3, 5), offload=0.0, launches=0, why="no elements"),
     "rounding to decimals stays on the PS": Case(
-        lambda x: x.round(decimals=1), (5,), offload=0.0, launches=0, why="no pattern takes aten.round.decimals"
+        lambda x: x.round(decimals=1), (5,), offload=0.0, launches=0, why="no pattern matches aten.round.decimals"
     ),
     "division with rounding stays on the PS": Case(
         lambda x, y: torch.div(x, y, rounding_mode="floor"),

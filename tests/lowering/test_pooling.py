@@ -31,7 +31,7 @@ POOLS = {
     ),
     "average with a divisor": Case(nn.AvgPool2d(2, divisor_override=3), (1, 10, 6, 6), commands=ONE),
     "average with a negative divisor": Case(
-        nn.AvgPool2d(2, divisor_override=-2), (1, 3, 4, 4), offload=0.0, launches=0, why="divided by a negative"
+        nn.AvgPool2d(2, divisor_override=-2), (1, 3, 4, 4), offload=0.0, launches=0, why="negative divisor_override"
     ),
     "average, asymmetric": Case(nn.AvgPool2d((1, 3), (2, 1), (0, 1)), (2, 17, 5, 6), commands=ONE),
     "adaptive average to one": Case(nn.AdaptiveAvgPool2d(1), (2, 17, 5, 7)),

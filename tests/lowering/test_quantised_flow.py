@@ -114,4 +114,4 @@ def test_what_is_not_quantised_says_so() -> None:
     (graph,) = explained.graphs
     said = [node.how.partition(";")[0] for node in graph.nodes if node.op == "aten.convolution.default"]
     assert said[:-1] == ["int8"] * 3
-    assert said[-1] == "float32, because what it multiplies is not of eight bits"
+    assert said[-1] == "float32, because an operand of the product is not int8 or uint8"

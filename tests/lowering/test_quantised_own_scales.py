@@ -176,7 +176,7 @@ def test_explain_says_why_weights_alone_are_multiplied_as_real_numbers() -> None
     with torch.no_grad():
         (graph,) = fpga_dynamo.explain(run, torch.randn(3, 64), options=GREEDY).graphs
     (product,) = (node for node in graph.nodes if node.macs)
-    assert product.how.startswith("float32, because what it multiplies is not of eight bits")
+    assert product.how.startswith("float32, because an operand of the product is not int8 or uint8")
 
 
 def test_int8_products_alone() -> None:

@@ -42,10 +42,10 @@ KINDS = {
     "sum over five dimensions": Case(lambda x: x.sum((1, 3)), (2, 3, 4, 5, 6)),
     "sum over every second of six": Case(lambda x: x.sum((0, 2, 4)), (2, 3, 2, 3, 2, 3)),
     "sum of integers stays on the PS": Case(
-        lambda x: x.sum(), torch.arange(10), offload=0.0, launches=0, why="its input is int64"
+        lambda x: x.sum(), torch.arange(10), offload=0.0, launches=0, why="input is int64"
     ),
     "sum into float64 stays on the PS": Case(
-        lambda x: x.sum(dtype=torch.float64), (5,), offload=0.0, launches=0, why="its result is float64"
+        lambda x: x.sum(dtype=torch.float64), (5,), offload=0.0, launches=0, why="result is float64"
     ),
     "a scalar stays on the PS": Case(torch.sum, torch.tensor(2.0), offload=0.0, launches=0, why="scalar"),
 }

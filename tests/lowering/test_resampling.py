@@ -39,7 +39,7 @@ CASES = {
         (1, 3, 7, 7),
         offload=0.0,
         launches=0,
-        why="no pattern takes aten._upsample_bilinear2d_aa",
+        why="no pattern matches aten._upsample_bilinear2d_aa",
     ),
     "float64 stays on the PS": Case(
         lambda x: F.interpolate(x, scale_factor=2),

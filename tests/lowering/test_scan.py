@@ -81,13 +81,13 @@ DTYPES = {
     "bfloat16": Case(lambda x: x.cumsum(1), torch.randn(6, 20).bfloat16()),
     "float16 products": Case(lambda x: x.cumprod(1), (1 + 0.1 * torch.randn(6, 20)).half()),
     "bfloat16 as float32": Case(lambda x: x.cumsum(1, dtype=torch.float32), torch.randn(6, 20).bfloat16()),
-    "int64": Case(lambda x: x.cumsum(1), WHOLE, offload=0.0, launches=0, why="sums may be too large"),
+    "int64": Case(lambda x: x.cumsum(1), WHOLE, offload=0.0, launches=0, why="sums may overflow int32"),
     "products of integers": Case(lambda x: x.cumprod(1), WHOLE.int(), offload=0.0, launches=0, why="products of int"),
     "into bytes": Case(
-        lambda x: x.cumsum(1, dtype=torch.uint8), WHOLE.int(), offload=0.0, launches=0, why="scans into int64 and int32"
+        lambda x: x.cumsum(1, dtype=torch.uint8), WHOLE.int(), offload=0.0, launches=0, why="int64 and int32 are"
     ),
     "into float64": Case(
-        lambda x: x.cumsum(1, dtype=torch.float64), (6, 20), offload=0.0, launches=0, why="its result is float64"
+        lambda x: x.cumsum(1, dtype=torch.float64), (6, 20), offload=0.0, launches=0, why="result is float64"
     ),
     "of nothing": Case(lambda x: x.cumsum(1), torch.ones(3, 0), offload=0.0, launches=0, why="no elements"),
 }

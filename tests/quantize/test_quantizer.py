@@ -288,7 +288,7 @@ def test_other_mistakes_are_one_sentence_too() -> None:
     for calibration in (x, {"input": x}, 3):
         with pytest.raises(OptionError, match=f"not a {type(calibration).__name__}"):
             quantize(model, calibration, progress=False)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="item 1 leads to values that are not finite"):
+    with pytest.raises(OptionError, match="item 1 produces non-finite values"):
         quantize(model, [x, x * math.nan], progress=False)
     with pytest.raises(OptionError, match=r"the model is bfloat16, .* give model.float\(\)"):
         quantize(nn.Linear(2, 2).bfloat16(), [x.bfloat16()], progress=False)

@@ -271,11 +271,11 @@ class Geometry:
         """Why an engine of these sizes cannot run the command, as the end of a sentence; None if it can."""
         c, s = self.command, self.sizes
         if (c.raw or c.has_sums) and not s.partial_sums:
-            return "has partial sums, of which this engine has none: its weights or rows are more than the memories"
+            return "needs partial sums, which this engine does not support: weights or rows exceed its memories"
         if c.wide and not s.has_wide_rows:
-            return "leaves float32, which is for the vector side of a bfloat16 engine"
+            return "has a float32 result, which needs the vector side of a bfloat16 engine"
         if c.second_operand_is_map and c.weight_zero and not s.row_sums:
-            return "has a map with a zero point as second operand, for which this engine has no sums of rows"
+            return "has a feature map with a zero point as second operand, for which this engine has no row sums"
         if self.taps > s.taps:
             return f"has a kernel of {self.taps} positions, more than the {s.taps} of the engine's table"
         if c.set_tiles > s.set_tiles:

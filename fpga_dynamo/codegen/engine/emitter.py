@@ -112,7 +112,7 @@ class EngineEmitter:
             yield
         except (RefusedError, DoesNotFitError, RequantizeError) as error:
             del emitted[before:]
-            raise RefusedError(f"it {error}" if isinstance(error, DoesNotFitError) else str(error)) from error
+            raise RefusedError(f"the command {error}" if isinstance(error, DoesNotFitError) else str(error)) from error
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -125,9 +125,9 @@ class EngineEmitter:
             elif is_view(last):
                 chain.append(last.all_input_nodes[0])
             elif last in self.graph.static:
-                raise RefusedError(f"its operand {last} is a constant, which nobody writes to the card")
+                raise RefusedError(f"operand {last} is a constant, which is not transferred to the device")
             else:
-                raise AssertionError(f"{last} is no value of the engine's")
+                raise AssertionError(f"{last} is not a value of the engine")
         for last in reversed(chain[:-1]):
             self._values[last] = views.lower_view(last, self._values[last.all_input_nodes[0]], _NO_COPIES)
         found = self._values[node]
@@ -289,7 +289,7 @@ class EngineEmitter:
         """Cuts a command, of as many images at a time as one counts."""
         c, most = command, MOST_IMAGES
         if c.images > most and c.second_operand_is_map:
-            raise DoesNotFitError(f"has {c.images} pairs of matrices, and the engine counts to {most}")
+            raise DoesNotFitError(f"has {c.images} pairs of matrices, and the engine supports {most}")
         for first in range(0, c.images, most):
             part = replace(_later(c, self.written_so_far - made.begin), images=min(most, c.images - first))
             part = replace(part, input=c.input + first * c.input_image, output=c.output + first * c.output_image)
@@ -393,10 +393,10 @@ class _NoCopies:
     """What views are offered: no copies, since the engine has no command that moves elements."""
 
     def tensor(self, *_: Any, **__: Any) -> View:
-        raise RefusedError("its input lies in an order that no command reads, and the engine moves no elements")
+        raise RefusedError("the input's memory layout is not supported: the engine does not reorder elements")
 
     def copy(self, source: View, target: View) -> None:
-        raise AssertionError("there is no tensor to copy to")
+        raise AssertionError("the engine has no destination tensor for a copy")
 
 
 _NO_COPIES = _NoCopies()

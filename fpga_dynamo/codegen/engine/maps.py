@@ -137,10 +137,10 @@ def images_of(view: View, what: str) -> Images:
     of, image, first, block = _origin(view, channels, what)
     wanted = (IMAGE, CHANNEL, width * PIXEL, PIXEL)
     if any(size != 1 and stride != want for size, stride, want in zip(view.shape, view.strides, wanted, strict=True)):
-        raise RefusedError(f"{what} lies in an order that the engine does not read")
+        raise RefusedError(f"{what} has a memory layout that the engine does not support")
     found = Images(of, n, channels, height, width, block, image, first)
     if not found.whole:
-        raise RefusedError(f"{what} is a part of an image")
+        raise RefusedError(f"{what} is a slice of an image, which is not supported")
     return found
 
 
@@ -149,7 +149,7 @@ def rows_of(view: View, what: str) -> Images:
     channels = view.shape[-1] if view.shape else 1
     of, image, first, block = _origin(view, channels, what)
     if channels != 1 and view.strides[-1] != CHANNEL:
-        raise RefusedError(f"{what} lies in an order that the engine does not read")
+        raise RefusedError(f"{what} has a memory layout that the engine does not support")
     runs = _runs(view.shape[:-1], view.strides[:-1])
     images = 1
     if runs and runs[0][1] == IMAGE:
@@ -158,7 +158,7 @@ def rows_of(view: View, what: str) -> Images:
     if runs and runs[0][1] == PIXEL:
         pixels = runs.pop(0)[0]
     if runs:
-        raise RefusedError(f"{what} lies in an order that the engine does not read")
+        raise RefusedError(f"{what} has a memory layout that the engine does not support")
     return Images(of, images, channels, 1, pixels, block, image, first)
 
 
@@ -169,7 +169,7 @@ def _origin(view: View, channels: int, what: str) -> tuple[Map, int, int, int]:
     image, rest = divmod(view.offset, IMAGE)
     pixel, channel = divmod(rest, PIXEL)
     if channel % CHANNELS:
-        raise RefusedError(f"{what} begins at channel {channel}, and the engine reads whole blocks of {CHANNELS}")
+        raise RefusedError(f"{what} begins at channel {channel}; multiples of {CHANNELS} are supported")
     return of, image, pixel, channel // CHANNELS
 
 
@@ -195,4 +195,4 @@ def of_engine(node: Node, what: str, sizes: EngineSizes) -> None:
     dtype, own = value(node).dtype, DTYPES[sizes.element_bytes]
     if dtype is not own:
         given, wanted = (str(of).removeprefix("torch.") for of in (dtype, own))
-        raise RefusedError(f"{what} is {given}, and the engine's maps are {wanted}")
+        raise RefusedError(f"{what} is {given}, and the engine's feature maps are {wanted}")

@@ -120,7 +120,7 @@ def _summed(command: MacCommand, sizes: EngineSizes, memory: Memory, why: DoesNo
     if not sizes.partial_sums:
         if any(_candidates(c, replace(sizes, partial_sums=True))):
             raise DoesNotFitError(
-                f"{why}, and its recipe leaves out partial sums, which int8 recipes of other platforms have"
+                f"{why}, and the recipe has no partial sums; int8 recipes of other platforms have them"
             ) from why
         raise why
     found: dict[float, list[Part]] = {}

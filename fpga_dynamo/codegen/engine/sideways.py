@@ -126,10 +126,10 @@ def _counted(command: MacCommand) -> MacCommand:
     """The command. Raises DoesNotFitError if it has more than an engine counts."""
     c = command
     if c.in_height >= _ROWS or c.out_height >= _ROWS:
-        raise DoesNotFitError(f"has {max(c.in_height, c.out_height)} pixels in a row, and the engine counts to {_ROWS}")
+        raise DoesNotFitError(f"has {max(c.in_height, c.out_height)} pixels in a row, and the engine supports {_ROWS}")
     if (most := max(c.images, *c.kernel, *c.stride, *c.dilation, *c.padding)) > MOST_IMAGES:
         raise DoesNotFitError(
-            f"has {most} rows, or a kernel, step or padding of as much, of which it counts {MOST_IMAGES}"
+            f"has {most} rows, or a kernel, stride or padding of that size, and the engine supports {MOST_IMAGES}"
         )
     return c
 
@@ -290,7 +290,7 @@ def _write_rows(
 def _maxima(c: MacCommand, x: Images, out: Images, made: Made, emitter: Writer) -> None:
     """Maxima along each row, and of the rows under a window."""
     if not emitter.sizes.interleaves:
-        raise DoesNotFitError("has maxima over rows that are wider than the window, which takes a vector side")
+        raise DoesNotFitError("has max pooling over rows wider than the window, which needs a vector side")
     blocks, (taps, _) = c.in_blocks, c.kernel
     rows = _rows_apart(c, x, 0, blocks, 1, emitter)
     count, width, wide = rows.each, c.out_width, blocks * CHANNELS

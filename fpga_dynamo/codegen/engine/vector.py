@@ -161,15 +161,15 @@ class VectorCommand:
             return "needs the vector side, which this engine does not have"
         of_floats = VectorFlags.WIDE | VectorFlags.CAUSAL
         if sizes.is_float and (not self.reduces or self.flags & ~of_floats or self.has_other):
-            return "is none of those that engines of floats have: softmax and layer norm of a map"
+            return "is not supported by a bfloat16 engine, which supports softmax and layer norm of a feature map"
         if self.flags & of_floats and self.operation is not VectorOperation.SOFTMAX:
-            return "has flags that are those of a softmax"
+            return "has flags that a softmax alone may have"
         if self.operation is VectorOperation.NORM and self.channels > _MOST_CHANNELS and not sizes.is_float:
-            return f"normalises {self.channels} channels, more than {_MOST_CHANNELS}"
+            return f"normalizes {self.channels} channels, more than {_MOST_CHANNELS}"
         if self.operation is VectorOperation.NORM and self.other != NO_OPERAND:
-            return "has a second operand beside what is normalised"
+            return "has a second operand besides the normalized one"
         if lines * sizes.beat > _ROWS:
-            return f"has groups of {lines * sizes.beat} rows, more than the {_ROWS} whose sums the engine holds"
+            return f"has groups of {lines * sizes.beat} rows, and the engine holds the sums of {_ROWS}"
         words = lines * self.blocks * sizes.beat
         if words > sizes.vector_depth:
             return f"has groups of {words} words, more than the engine's {sizes.vector_depth}"

@@ -183,20 +183,20 @@ def _user_through_views(node: Node) -> tuple[Node | None, list[Node]]:
 def check_attention(match: Match, graph: GraphInfo) -> str | None:
     node, product, mask = match.nodes[0], match.bound["product"], match.bound["mask"]
     queries, keys = _operands(node)
-    given = {"its queries": queries, "its keys": keys, "its values": operand_of(product, 1), "its mask": mask}
+    given = {"queries": queries, "keys": keys, "values": operand_of(product, 1), "mask": mask}
     for what, tensor in given.items():
         if tensor is not None and (why := refuse_float(tensor, what)):
             return why
     if not isinstance(argument(node, "alpha", 4, 1), (int, float)) or argument(node, "beta", 3, 1) not in (0, 1):
-        return "its factors are not known before the call"
+        return "alpha of the scores is not known before the call, or beta is not 0 or 1"
     if shape(product)[:2] != shape(node)[:2] or shape(match.bound["masked"])[-2:] != shape(node)[1:]:
-        return "its heads' rows are not those of the scores"
+        return "the product with the values has another batch size or number of rows than the scores"
     tiles = graph.target.tiles
     if shape(node)[2] > tiles["OUT_FLOATS"] // VEC:
-        return f"it has more than {tiles['OUT_FLOATS'] // VEC} keys, a row of scores on chip"
+        return f"more than {tiles['OUT_FLOATS'] // VEC} keys are not supported: the core holds a row of scores on chip"
     if shape(queries)[2] > tiles["K_BLOCK"]:
-        return f"its keys are wider than {tiles['K_BLOCK']}, a packed panel"
-    return refuse_float(match.root, "its result")
+        return f"keys are wider than {tiles['K_BLOCK']} channels, the depth of a packed panel"
+    return refuse_float(match.root, "result")
 
 
 def macs_attention(match: Match) -> int:

@@ -53,11 +53,11 @@ def is_packable(norm: Node, graph: GraphInfo) -> bool:
 def refuse_batch_norm(norm: Node, graph: GraphInfo) -> str | None:
     """Why the card cannot compute the value of a batch norm, or None."""
     if not is_packable(norm, graph):
-        return "its statistics are computed in the graph; the core takes buffers"
-    if why := refuse_float(operand(norm, 0), "its input"):
+        return "running statistics computed in the graph are not supported; the core reads buffers"
+    if why := refuse_float(operand(norm, 0), "input"):
         return why
     if any(user.args[1] != 0 for user in norm.users if user.users):
-        return "its saved statistics are used; the core gives values only"
+        return "saved statistics are used, and the core returns the normalized values only"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Operators that no pattern takes: why they stay on the PS, and what tracing has to know of them."""
+"""Operators that no pattern matches: why they stay on the PS, and what tracing has to know of them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from fpga_dynamo.ir.operators import Operator, first_of
 from fpga_dynamo.torch_internals.dispatch import OpOverload
 
 _OPS_BY_REASON = {
-    "windows that overlap add up in the gradient; the pool core gathers and does not scatter": (
+    "accumulating gradients of overlapping windows is not supported: the pool core does not scatter": (
         "_adaptive_avg_pool2d_backward avg_pool2d_backward max_pool2d_with_indices_backward col2im"
     ),
-    "it writes where the data say; the cores write where the command says": (
+    "data-dependent addressing (scatter) is not supported": (
         "embedding_dense_backward masked_scatter scatter.src scatter_add scatter_reduce.two"
     ),
-    "it reads between four pixels that the data say; the resample core steps evenly": "grid_sampler_2d",
-    "rows of a length that the data say are summed; the gather core only copies": "_embedding_bag",
-    "the size of its result depends on the data": "nonzero",
-    "its result is a number that the host waits for": "_local_scalar_dense",
-    "no core sorts: compare-and-swap stages would take area that the MAC array uses for every other op": "sort topk",
-    "distances in any norm between all pairs; the MAC array has products only": "_cdist_forward _pdist_forward",
-    "no micro-operation computes it, and what it could be made of loses digits": (
+    "data-dependent interpolation is not supported; the resample core supports regular grids only": "grid_sampler_2d",
+    "sums over segments of data-dependent length are not supported; the gather core copies rows only": "_embedding_bag",
+    "data-dependent result sizes are not supported": "nonzero",
+    "the operator returns a Python number, which the host must read before it continues": "_local_scalar_dense",
+    "sorting is not supported": "sort topk",
+    "pairwise distances are not supported; the MAC array computes products only": "_cdist_forward _pdist_forward",
+    "no micro-operation computes this function, and a composition of others loses accuracy": (
         "acos acosh asin asinh atan atan2 atanh cosh sinh tan log10 log2"
     ),
-    "a quotient that rounding moves over a whole number would change the result by one": (
+    "floating-point remainders are not supported: a rounding error changes them by a whole divisor": (
         "fmod.Scalar fmod.Tensor remainder.Tensor"
     ),
-    "it changes the running statistics; AOTAutograd hands over the functional form": "_native_batch_norm_legit",
-    "it changes the storage of a tensor that lives on the host": "resize_",
+    "in-place update of running statistics is not supported": "_native_batch_norm_legit",
+    "changing the storage of a host tensor is not supported": "resize_",
 }
 
 REASONS = {name: reason for reason, names in _OPS_BY_REASON.items() for name in names.split()}

@@ -96,12 +96,12 @@ def _input(match: Match) -> Node:
 
 def check_pool(match: Match, graph: GraphInfo) -> str | None:
     if "indices" in match.bound:
-        return "its indices are used; the pool core gives values only"
-    if why := refuse_float(_input(match), "its input"):
+        return "the indices are used, and the pool core returns the values only"
+    if why := refuse_float(_input(match), "input"):
         return why
     if _divisor(_pool_node(match)) < 0:
-        return "its sums are divided by a negative number; the pool core divides by positive ones"
-    return refuse_float(match.root, "its result")
+        return "a negative divisor_override is not supported"
+    return refuse_float(match.root, "result")
 
 
 @dataclass(frozen=True)

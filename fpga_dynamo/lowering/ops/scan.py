@@ -82,31 +82,31 @@ def match_backward(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
 def check_scan(match: Match, graph: GraphInfo) -> str | None:
     node = match.bound.get("scan", match.root)
     source, result = operand(node, 0), value(node).dtype
-    if why := refuse_value(source, "its input") or refuse_value(node, "its result"):
+    if why := refuse_value(source, "input") or refuse_value(node, "result"):
         return why
     if result in FLOATS:
         whole = value(source).dtype in INTEGERS
-        return "integers become numbers of 16 bits before they are scanned" if whole and result in HALVES else None
+        return "a scan of integers in 16-bit floats is not supported" if whole and result in HALVES else None
     if _KINDS[node.target] == "SCAN_LOG_SUM_EXP":
-        return refuse_float(source, "its input")
+        return refuse_float(source, "input")
     return _refuse_integers(node, source, result)
 
 
 def _refuse_integers(node: Node, source: Node, result: torch.dtype) -> str | None:
     """Why the card cannot scan into integers: one may be beyond the int32 that the card holds it as."""
     if value(source).dtype in FLOATS:
-        return "its input is rounded to integers before it is scanned"
+        return "a scan of floats in an integer dtype is not supported"
     if result not in (torch.int64, torch.int32):
-        return f"its result is {str(result).removeprefix('torch.')}; the card scans into int64 and int32"
+        return f"the result is {str(result).removeprefix('torch.')}; int64 and int32 are supported"
     low, high = _span(source)
     if low >= -1 and high <= 1:
         return None
     if _KINDS[node.target] == "SCAN_PRODUCT":
-        return "products of integers may be too large for an int32, which the card holds them as"
+        return "products of integers may overflow int32, the device's integer type"
     least, most = _sums(node, span)
     fits = span_of(torch.int32)
     if result is torch.int64 and not (fits[0] <= least and most <= fits[1]):
-        return "its int64 sums may be too large for an int32, which the card holds them as"
+        return "int64 sums may overflow int32, the device's integer type"
     return None
 
 

@@ -90,7 +90,7 @@ def lower_to_plan(
         program.lowering_seconds * 1e3,
     )
     for node, reason in program.reasons.items():
-        log.debug("%s: %s stays on the PS: %s", program.name, describe(node), reason)
+        log.debug("%s: %s falls back to eager mode: %s", program.name, describe(node), reason)
     return program, plan
 
 
@@ -124,7 +124,7 @@ def make_plan(graph: GraphInfo, options: Options) -> Plan:
 
 def _plan_for_cores(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
     claims = claim(graph, options.disable, mistakes)
-    log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
+    log.debug("matched %d groups; %d nodes fall back to eager mode", len(claims.matches), len(claims.reasons))
     greedy = options.partition == "greedy"
     parts = partition(graph, claims, cores(graph), greedy=greedy, granularity=options.granularity)
     if options.strict:
@@ -195,8 +195,8 @@ def in_eager(module: GraphModule, target: Target, why: str) -> Program:
 def _refuse_fallbacks(graph: GraphInfo, parts: Partition) -> None:
     left = [node for segment in parts.segments for node in segment.nodes if computes(node)]
     if left:
-        lines = "\n".join(f"  {describe(node)}: {parts.reasons.get(node, 'no pattern takes it')}" for node in left)
-        raise NotLoweredError(f"strict=True, but {len(left)} node(s) would run on the PS:\n{lines}")
+        lines = "\n".join(f"  {describe(node)}: {parts.reasons.get(node, 'no pattern matches it')}" for node in left)
+        raise NotLoweredError(f"strict=True, but {len(left)} node(s) would fall back to eager mode:\n{lines}")
 
 
 def _host_task(name: str, graph: GraphInfo, segment: Segment) -> HostTask:

@@ -140,10 +140,10 @@ def _probe(operand: Any) -> Any:
         return operand
     shape, strides = hints(operand.shape), hints(operand.stride())
     if shape is None or strides is None:
-        raise NotImplementedError("its sizes are known by running alone")
+        raise NotImplementedError("sizes are known at run time only")
     apart = [stride for size, stride in zip(shape, strides, strict=True) if size > 1 and stride]
     if len(set(apart)) < len(apart):
-        raise NotImplementedError("the order of windows that overlap hangs on how many there are")
+        raise NotImplementedError("the order of overlapping windows depends on their number")
     small = smallest(shape)
     steps = [_step(at, shape, strides) for at in strides]
     reach = 1 + sum((size - 1) * step for size, step in zip(small, steps, strict=True) if size)

@@ -132,7 +132,7 @@ def _on_card(op: OpOverload, takers: list[Pattern], target: Target, everywhere: 
 
 
 def _elsewhere(op: OpOverload) -> Iterator[Row]:
-    """What holds of an op that no pattern takes, the most telling first."""
+    """What holds of an op that no pattern matches, the most telling first."""
 
     def answer(where: str, why: str) -> Row:
         return Row(short(op), where, why=why)

@@ -70,17 +70,17 @@ def _foldable(node: Node, graph: GraphInfo) -> bool:
 def check_convolution(match: Match, graph: GraphInfo) -> str | None:
     node = match.nodes[0]
     source, weight, bias = operand(node, 0), operand(node, 1), node.args[2]
-    for what, given in (("its input", source), ("its weight", weight), ("its bias", bias)):
+    for what, given in (("input", source), ("weight", weight), ("bias", bias)):
         if isinstance(given, Node) and (why := refuse_float(given, what)):
             return why
-    if why := refuse_float(match.root, "its result"):
+    if why := refuse_float(match.root, "result"):
         return why
     rank = len(shape(source))
     if rank not in (3, 4, 5):
-        return f"a convolution over {rank - 2} dimensions has no core"
+        return f"{rank - 2}-D convolution is not supported; the cores support 1-D to 3-D"
     for what, given in (("weight", weight), ("bias", bias)):
         if isinstance(given, Node) and not graph.from_inputs(given):
-            return f"its {what} is computed in the graph; the core takes packed parameters"
+            return f"{what} is computed in the graph; the core reads parameters that are packed before the call"
     return None
 
 

@@ -28,7 +28,7 @@ DEPTHWISE = CORES.add(
 
 
 def _can(s: Shape, target: Target) -> str | None:
-    return None if s.depthwise else "its groups have more than one channel"
+    return None if s.depthwise else "groups of more than one channel are not supported"
 
 
 def _sizes(s: Shape, target: Target) -> dict[str, Any]:

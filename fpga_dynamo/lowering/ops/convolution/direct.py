@@ -50,7 +50,7 @@ CONV2D = CORES.add(
 
 
 def _can(s: Shape, target: Target) -> str | None:
-    return "it is of single channels, of whose weights a panel would hold one each" if s.depthwise else None
+    return "depthwise weights would fill one lane of each weight panel" if s.depthwise else None
 
 
 def _sizes(s: Shape, target: Target) -> dict[str, Any]:

@@ -94,12 +94,12 @@ def match_weight_gradient(pattern: Pattern, node: Node, graph: GraphInfo) -> Mat
 
 def check_weight_gradient(match: Match, graph: GraphInfo) -> str | None:
     node = match.nodes[0]
-    for position, what in enumerate(("its gradient", "its input", "its weight")):
+    for position, what in enumerate(("gradient", "input", "weight")):
         if why := refuse_float(operand(node, position), what):
             return why
     if len(shape(operand(node, 1))) not in (3, 4):
-        return f"the weights' gradient over {len(shape(operand(node, 1))) - 2} dimensions has no composition"
-    return refuse_float(match.root, "its result")
+        return f"the weights' gradient over {len(shape(operand(node, 1))) - 2} dimensions is not supported"
+    return refuse_float(match.root, "result")
 
 
 def finite_weight_gradient(match: Match) -> tuple[tuple[int, int], ...]:

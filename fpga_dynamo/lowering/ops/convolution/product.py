@@ -38,7 +38,7 @@ def _as_rows(view: View) -> int | None:
 
 
 def _can(s: Shape, target: Target) -> str | None:
-    return "its pixels are no rows of matrices" if s.pitches is None else None
+    return "only 1x1 kernels over pixels at equal distances are supported" if s.pitches is None else None
 
 
 def _sizes(s: Shape, target: Target) -> dict[str, Any]:

@@ -116,16 +116,16 @@ def _can(s: Shape, target: Target, tile_size: int) -> str | None:
     if target.tuning.winograd is None:
         return "the option 'winograd' is off"
     if not s.static:
-        return "its weights change from call to call, and transforming them costs more than is gained in one"
+        return "weights change between calls, and transforming them costs more than one call gains"
     if s.groups != 1 or s.form is not None:
-        return "it has groups, or takes a part of a parameter"
+        return "grouped convolutions and slices of a parameter are not supported"
     if not all(len(a.taps) == 3 and a.stride == a.dilation == 1 and a.padding <= 2 for a in (s.height, s.width)):
-        return "it is not 3x3 of stride and dilation 1 with a padding of 2 at most"
+        return "only 3x3 kernels of stride 1, dilation 1 and padding of at most 2 are supported"
     if min(*s.source, *s.result) < 1:
-        return "it has no pixels"
+        return "the image has no pixels"
     channels, most = s.source[1], target.tiles["K_BLOCK"]
     if not VEC <= channels <= most:
-        return f"it has {channels} input channels, and the core takes {VEC} to {most}"
+        return f"input has {channels} channels; the core supports {VEC} to {most}"
     if block_of(tile_size, channels, _vectors(s, target), target) < 1:
         return f"the core's local arrays hold no patches of {channels} channels"
     return None

@@ -237,12 +237,12 @@ def compute(p: MicroProgram, node: Node, given: Sequence[Operand | float]) -> Op
 def refuse_elementwise(node: Node, graph: GraphInfo) -> str | None:
     """Why the pointwise core cannot compute `node`, or None."""
     if node.target not in ANCHORS:
-        return "it is no element-wise op that the pointwise core knows"
-    if why := refuse_value(node, "its result"):
+        return "the pointwise core does not support this operator"
+    if why := refuse_value(node, "result"):
         return why
     for arg in node.all_input_nodes:
         if not isinstance(value(arg), torch.Tensor):
-            return f"its argument {arg} is not known before the call"
+            return f"argument {arg} is not known before the call"
     try:
         given = operands(node)
     except TypeError:
@@ -257,7 +257,7 @@ def _refuse_cast(node: Node) -> str | None:
     (source,) = operands(node)
     assert isinstance(source, Node)
     if value(node).dtype in INTEGERS and value(source).dtype in FLOATS and not _is_within(source, value(node).dtype):
-        return "a cast from float to integer is not exact beyond the range of int32"
+        return "casts from float to integer are not supported: they are not exact beyond the range of int32"
     return None
 
 
@@ -275,22 +275,22 @@ def _is_within(node: Node, dtype: torch.dtype) -> bool:
 def _refuse_arithmetic(node: Node, dtype: torch.dtype) -> str | None:
     masks = [o for i, o in enumerate(operands(node)) if is_condition(node, i)]
     if any(value(mask).dtype is not torch.bool for mask in masks):  # type: ignore[arg-type]
-        return "its mask is not bool"
+        return "the mask is not bool"
     if dtype in INTEGERS:
         return refuse_integers(node, dtype)
     if dtype is torch.bool:
-        return None if node.target in BOOL_RULES else "it has no micro-operations for truth values"
+        return None if node.target in BOOL_RULES else "no micro-operation supports bool for this operator"
     if node.target not in RULES:
-        return "it has micro-operations for integers only"
+        return "the micro-operations of this operator support integers only"
     if dtype not in FLOATS:
-        return f"it computes in {str(dtype).removeprefix('torch.')}, which the card does not"
+        return f"computation in {str(dtype).removeprefix('torch.')}is not supported"
     return None
 
 
 def _refuse_operand(node: Node, graph: GraphInfo) -> str | None:
     fake = value(node)
     if not isinstance(fake, torch.Tensor):
-        return f"its operand {node} is not known before the call"
+        return f"operand {node} is not known before the call"
     if fake.dim() == 0 and fake.dtype is torch.float64 and graph.is_static(node):
         return None  # a number in the guise of a tensor: it does not take part in type promotion
-    return refuse_value(node, f"its operand {node}")
+    return refuse_value(node, f"operand {node}")

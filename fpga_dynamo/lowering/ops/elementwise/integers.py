@@ -161,23 +161,23 @@ def wrapped(p: MicroProgram, x: Operand, dtype: torch.dtype) -> Operand:
 def refuse_integers(node: Node, dtype: torch.dtype) -> str | None:
     """Why the pointwise core cannot compute `node` on integers of `dtype`, or None."""
     if node.target not in INTEGER_RULES:
-        return "it has no integer micro-operations"
+        return "no micro-operation supports integers for this operator"
     numbers = [o for o in operands(node) if not isinstance(o, Node)]
     if node.target is aten.clamp.default:
         numbers += [n for n in (argument(node, "min", 1), argument(node, "max", 2)) if n is not None]
     low, high = span_of(dtype)
     if any(not (low <= number <= high and float(number).is_integer()) for number in [*numbers, _alpha(node)]):
-        return "one of its numbers is no integer, or beyond what its type has on the card"
+        return "a scalar is not an integer, or is out of range for its device type"
     if node.target in _SHIFTS and not 0 <= numbers[0] < _bits(dtype):
-        return "it shifts by a number of bits that the type does not have"
+        return "the shift count is out of range for the dtype"
     if node.target in _DIVISIONS and (isinstance(operands(node)[1], Node) or numbers[-1] <= 0):
-        return "integers are divided on the card by positive constants only"
+        return "integer division is supported by positive constants only"
     mode = argument(node, "rounding_mode", 2, "floor")
     if node.target in (aten.div.Tensor_mode, aten.div.Scalar_mode) and mode != "floor":
-        return "integer quotients are rounded down on the card, not toward zero"
+        return "integer division with truncation is not supported; the device rounds quotients down"
     exact = _exact_span(node, 0)
     if dtype is torch.int64 and not (INT32[0] <= exact[0] and exact[1] <= INT32[1]):
-        return "its int64 result may be too large for an int32, which the card holds it as"
+        return "the int64 result may overflow int32, the device's integer type"
     return None
 
 

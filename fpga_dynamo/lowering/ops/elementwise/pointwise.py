@@ -60,13 +60,13 @@ def check_pointwise(match: Match, graph: GraphInfo) -> str | None:
 def _unfit(match: Match, graph: GraphInfo) -> str | None:
     """Why the pointwise core of this xclbin cannot run the micro-program of a match, or None."""
     if is_batch_norm(match.root):
-        return "its value is not used"
+        return "the result is not used"
     assembly = GroupProgram(_computed(match), graph.target.micro_limits).assembly
     if assembly is None:
-        return "its micro-program does not fit the core's registers"
+        return "the micro-program needs more registers than the core has"
     missing = sorted({f"MICRO_{i.name}" for i in assembly.instructions} - graph.target.enums.keys())
     if missing:
-        return f"the pointwise core of the xclbin has no {', '.join(missing)}; build the xclbin anew"
+        return f"the pointwise core of the xclbin has no {', '.join(missing)}; rebuild the xclbin"
     return None
 
 

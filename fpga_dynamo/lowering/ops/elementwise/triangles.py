@@ -24,12 +24,12 @@ from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 def check_triangle(match: Match, graph: GraphInfo) -> str | None:
     source = operand(match.root, 0)
-    if why := refuse_value(source, "its input"):
+    if why := refuse_value(source, "input"):
         return why
     if any(True for _ in sizes_in(shape(source)[-2:])):
-        return "its matrix changes in size from call to call; the mask is a constant of one size"
+        return "a matrix of dynamic size is not supported; the mask is a constant of one size"
     if value(source).dtype in INTEGERS:
-        return "its elements are whole numbers, of which float32 holds those up to 2^24 only"
+        return "integer elements are not supported: the device holds them as float32, exact up to 2^24 only"
     return None
 
 

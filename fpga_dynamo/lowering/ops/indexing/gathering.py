@@ -45,20 +45,20 @@ def _indices(node: Node) -> dict[int, Node]:
 def check_gathering(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     table, indices = operand(node, 0), _indices(node)
-    if why := refuse_value(table, "its table") or refuse_value(node, "its result"):
+    if why := refuse_value(table, "table") or refuse_value(node, "result"):
         return why
     for index in indices.values():
-        if why := refuse_value(index, "its index"):
+        if why := refuse_value(index, "index"):
             return why
         if value(index).dtype not in (torch.int64, torch.int32):
-            return f"its index is {value(index).dtype}, not an integer: the size of its result depends on the data"
+            return f"a {value(index).dtype} index gives data-dependent result sizes, which are not supported"
     if all(graph.is_static(index) for index in indices.values()):
         return None
     if len(indices) > MOST_INDICES:
-        return f"it reads by more than {MOST_INDICES} index tensors that are not known before the call"
+        return f"more than {MOST_INDICES} index tensors that are not known before the call are not supported"
     # An image's pixels are padded to whole vectors.
     reach = VEC * numel(shape(table)) if len(indices) > 1 else max(shape(table))
-    return None if reach <= EXACT_INTEGERS else f"its table has offsets up to {reach}, further than float32 is exact"
+    return None if reach <= EXACT_INTEGERS else f"the table has offsets up to {reach}; at most 2^24 are supported"
 
 
 def lower_gathering(match: Match, emitter: Emitter) -> Sequence[View]:

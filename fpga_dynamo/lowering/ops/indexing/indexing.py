@@ -56,16 +56,16 @@ def check_indexing(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     table, index, _ = _parts(node)
     if node.target is aten.embedding.default and (len(node.args) > 4 and node.args[4]):
-        return "a sparse gradient has no core"
-    if why := refuse_value(table, "its table") or refuse_value(index, "its index") or refuse_value(node, "its result"):
+        return "sparse gradients are not supported"
+    if why := refuse_value(table, "table") or refuse_value(index, "index") or refuse_value(node, "result"):
         return why
     if value(index).dtype not in (torch.int64, torch.int32):
-        return f"its index is {value(index).dtype}, not an integer"
+        return f"the index is {value(index).dtype}; integer dtypes are supported"
     rank = len(shape(table))
     if rank == 0 or (node.target is not aten.embedding.default and rank > 4):
-        return f"a table of {rank} dimensions has no core"
+        return f"a {rank}-D table is not supported"
     if node.target is aten.embedding.default and rank != 2:
-        return "its table has more than two dimensions"
+        return "a table of more than two dimensions is not supported"
     return None
 
 

@@ -50,18 +50,18 @@ def _parts(node: Node) -> tuple[Node, int, list[Node], Node]:
 def check_scattering(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     tensor, dim, indices, new = _parts(node)
-    for what, given in (("its result", node), ("its index", indices[0]), ("what it writes", new)):
+    for what, given in (("result", node), ("index", indices[0]), ("the written value", new)):
         if why := refuse_value(given, what):
             return why
     if value(node).dtype in INTEGERS or value(new).dtype != value(node).dtype:
-        return "its elements are whole numbers, of which float32 holds those up to 2^24 only"
+        return "integer elements are not supported: the device holds them as float32, exact up to 2^24 only"
     adds = node.target is aten.index_put.default and argument(node, "accumulate", 3, False)
     if adds or len(indices) > 1:
-        return "it writes where several indices say, or adds up; the cores write where the command says"
+        return "data-dependent addressing (scatter) with several index tensors or accumulation is not supported"
     if value(indices[0]).dtype not in (torch.int64, torch.int32) or value(indices[0]).numel() != 1:
-        return "it writes to several places that the data say; one is found by comparing, several would be many passes"
+        return "data-dependent addressing (scatter) to several positions is not supported; one position is"
     if not shape(tensor) or shape(tensor)[dim] > EXACT_INTEGERS:
-        return "it has more places than float32 has whole numbers, or none"
+        return "the number of positions is 0 or above 2^24, the range in which float32 is exact"
     return None
 
 

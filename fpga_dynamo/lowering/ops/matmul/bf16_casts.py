@@ -58,7 +58,7 @@ def match_cast(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
 
 
 def check_cast(match: Match, graph: GraphInfo) -> str | None:
-    return refuse_float(operand(match.root, 0), "its operand") or refuse_float(match.root, "its result")
+    return refuse_float(operand(match.root, 0), "operand") or refuse_float(match.root, "result")
 
 
 def lower_cast(match: Match, emitter: Emitter) -> Sequence[View]:

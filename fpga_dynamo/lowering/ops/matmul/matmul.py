@@ -86,15 +86,15 @@ def operands_of(node: Node) -> tuple[Node | None, Node, Node]:
 def check_matmul(match: Match, graph: GraphInfo) -> str | None:
     node = match.nodes[0]
     addend, left, right = operands_of(node)
-    for what, given in (("its left operand", left), ("its right operand", right), ("its addend", addend)):
+    for what, given in (("left operand", left), ("right operand", right), ("addend", addend)):
         if given is not None and (why := refuse_float(given, what)):
             return why
     beta, alpha = argument(node, "beta", 3, 1), argument(node, "alpha", 4, 1)
     if not isinstance(alpha, (int, float)):
-        return "its alpha is not known before the call"
+        return "alpha is not known before the call"
     if addend is not None and beta not in (0, 1):
-        return f"its addend is scaled by {beta}; the core adds it as it is"
-    return refuse_float(match.root, "its result")
+        return f"beta={beta} is not supported; the core supports 0 and 1"
+    return refuse_float(match.root, "result")
 
 
 def macs_matmul(match: Match) -> int:

@@ -29,7 +29,7 @@ _REPLICATION = (aten.replication_pad1d.default, aten.replication_pad2d.default, 
 
 def check_border(match: Match, graph: GraphInfo) -> str | None:
     if any(p < 0 for p in argument(match.root, "padding", 1)):
-        return "padding by a negative number is cropping, which a mirrored or repeated border does not mix with"
+        return "negative padding (cropping) is supported with constant borders only"
     return check_movement(match, graph)
 
 

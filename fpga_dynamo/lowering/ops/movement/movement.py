@@ -53,23 +53,23 @@ def check_movement(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     pairs = value(node).dtype is torch.complex64 and node.target in _OF_PAIRS
     if pairs and not graph.target.computes_with_complex:
-        return "complex64 is for recipes with a core that computes with it"
+        return "complex64 is not supported: the recipe has no core that computes with it"
     refuse = refuse_number if pairs else refuse_value
     for source in node.all_input_nodes:
-        if why := refuse(source, f"its operand {source}"):
+        if why := refuse(source, f"operand {source}"):
             return why
         if value(source).dtype != value(node).dtype:
-            return f"it turns {value(source).dtype} into {value(node).dtype}"
+            return f"the cast from {value(source).dtype} to {value(node).dtype} is not supported"
     fills = {aten.constant_pad_nd.default: ("value", 2), aten.full.default: ("fill_value", 1)}
     if node.target in fills:
         number = argument(node, *fills[node.target], 0)
         if not isinstance(number, (int, float)):
-            return "it is full of a number that is not known before the call"
+            return "the fill value is not known before the call"
         if pairs and number:
-            return "complex numbers are filled with zeros alone"
+            return "a complex tensor can be filled with 0 only"
         if not _representable(number, node):
-            return "it is full of a number that its type on the card cannot hold"
-    return refuse(node, "its result")
+            return "the fill value is out of range for the dtype on the device"
+    return refuse(node, "result")
 
 
 def _representable(number: float, node: Node) -> bool:

@@ -35,7 +35,7 @@ BILINEAR = (aten.upsample_bilinear2d.default, aten.upsample_bilinear2d.vec)
 
 def check_resize(match: Match, graph: GraphInfo) -> str | None:
     source = operand(match.root, 0)
-    return refuse_float(source, "its input") or refuse_float(match.root, "its result")
+    return refuse_float(source, "input") or refuse_float(match.root, "result")
 
 
 def _given_scales(node: Node, align_corners_first: bool) -> tuple[float | None, float | None]:

@@ -44,19 +44,19 @@ def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
 
 def check_norm(match: Match, graph: GraphInfo) -> str | None:
     if "statistics" in match.bound:
-        return "its mean and inverse deviation are used; the reduce core gives the normalised values only"
+        return "the mean and inverse deviation are used, and the reduce core returns the normalized values only"
     node = match.nodes[0]
     source = operand(node, 0)
-    if why := refuse_float(source, "its input"):
+    if why := refuse_float(source, "input"):
         return why
     affine = node.args[2:4] if node.target is _LAYER else node.args[1:3]
     for what, parameter in zip(("scale", "shift"), affine, strict=True):
         if isinstance(parameter, Node):
-            if why := refuse_float(parameter, f"its {what}"):
+            if why := refuse_float(parameter, f"{what}"):
                 return why
             if not graph.is_static(parameter):
-                return f"its {what} is computed in the graph; the core takes parameters"
-    return refuse_float(match.root, "its result")
+                return f"{what} is computed in the graph; the core reads parameters that are known before the call"
+    return refuse_float(match.root, "result")
 
 
 def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -74,7 +74,7 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
         return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(node.args[5]))]  # type: ignore[arg-type]
     gamma, beta, _, channels, _, groups, eps = node.args[1:8]
     if isinstance(channels, Size):
-        raise SizeError(f"{node} normalises groups of a number of channels that changes from call to call")
+        raise SizeError(f"{node} normalizes groups of a dynamic number of channels, which is not supported")
     assert isinstance(groups, int) and isinstance(channels, int)
     batch, per_group = x.shape[0], channels // groups
     grouped = _split_channels(x, groups, per_group)

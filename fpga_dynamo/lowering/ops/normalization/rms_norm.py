@@ -56,10 +56,10 @@ def _scales(scale: Node, source: Node, dims: tuple[int, ...]) -> bool:
 def check_rms_norm(match: Match, graph: GraphInfo) -> str | None:
     scale = match.bound.get("scale")
     if len({value(node).dtype for node in match.nodes}) > 1:
-        return "its parts are of several types, between which eager rounds"
-    if scale is not None and (why := refuse_float(scale, "its scale")):
+        return "operands of different dtypes are not supported: eager mode rounds between them"
+    if scale is not None and (why := refuse_float(scale, "scale")):
         return why
-    return refuse_float(operand(match.nodes[0], 0), "its input") or refuse_float(match.root, "its result")
+    return refuse_float(operand(match.nodes[0], 0), "input") or refuse_float(match.root, "result")
 
 
 def lower_rms_norm(match: Match, emitter: Emitter) -> Sequence[View]:

@@ -98,14 +98,14 @@ def _check(match: Match, graph: GraphInfo) -> str | None:
     node = match.nodes[0]
     saved = {5, 6} if _is_fixed(node) else set()  # of which nothing is read then, and which are empty
     for position, given in enumerate(node.args):
-        if isinstance(given, Node) and position not in saved and (why := refuse_float(given, f"its operand {given}")):
+        if isinstance(given, Node) and position not in saved and (why := refuse_float(given, f"operand {given}")):
             return why
     if any(isinstance(given, Node) and value(given).dtype in HALVES for given in node.args):
-        return "of 16 bits, its statistics have another type in eager than tracing says"
+        return "16-bit input is not supported: the dtype of the statistics differs between eager mode and tracing"
     if node.target is _BATCH and not node.args[5]:
-        return "it normalises by the running statistics and hands them on; the card updates them or leaves them alone"
+        return "normalizing by running statistics (training=False) is not supported in a graph that also returns them"
     if len(shape(operand(node, 0))) < 2:
-        return "a tensor of one dimension is not normalised on the card"
+        return "a 1-D tensor is not supported"
     return next((why for output in match.outputs if (why := refuse_value(output))), None)
 
 

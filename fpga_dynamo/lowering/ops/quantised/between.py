@@ -23,7 +23,7 @@ from fpga_dynamo.lowering.ops.normalization.normalization import check_norm, mat
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise, softmax_kind
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, sole_user
 
-TOO_OLD = "the xclbin was built before its cores computed between bytes"
+TOO_OLD = "the xclbin has no int8 element-wise cores; rebuild it"
 _LAYER_NORM = aten.native_layer_norm.default
 _SOFTMAX = (aten._softmax.default, aten._log_softmax.default)
 
@@ -57,7 +57,7 @@ def _refused(match: Match, graph: GraphInfo, opcode: str) -> str | None:
         return TOO_OLD
     found = dequantized(match.nodes[0])
     read = operand(match.bound["inner"].nodes[0], 0) if found is None else found[0]
-    return refuse_value(read, "its input") or refuse_value(match.root, "its result")
+    return refuse_value(read, "input") or refuse_value(match.root, "result")
 
 
 # --- along rows -------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def match_softmax(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
 def check_softmax(match: Match, graph: GraphInfo) -> str | None:
     node = match.bound["inner"].root
     if argument(node, "half_to_float", 2, False):
-        return "half precision has no core"
+        return "half precision is not supported"
     return _refused_rows(match, graph, _dim(node))
 
 
@@ -96,9 +96,9 @@ def _dim(node: Node) -> int:
 def _refused_rows(match: Match, graph: GraphInfo, dim: int) -> str | None:
     size = shape(operand(match.bound["inner"].nodes[0], 0))
     if not size:
-        return "a scalar is not reduced on the card"
+        return "a 0-D tensor is not supported"
     if not fits(size[dim], graph.target):
-        return "its rows are longer than the core holds of bytes"
+        return "the rows are longer than the core's int8 buffer"
     return _refused(match, graph, "reduce")
 
 
@@ -117,7 +117,7 @@ def match_layer_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | 
 def check_layer_norm(match: Match, graph: GraphInfo) -> str | None:
     inner: Match = match.bound["inner"]
     if len(inner.nodes[0].args[1]) != 1:  # type: ignore[arg-type]
-        return "its rows are not one dimension"
+        return "a reduction over several dimensions is not supported"
     return check_norm(inner, graph) or _refused_rows(match, graph, -1)
 
 

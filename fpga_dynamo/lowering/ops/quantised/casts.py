@@ -96,8 +96,8 @@ def walk(out: View, *sources: View) -> tuple[tuple[int, ...], tuple[tuple[int, .
 def check_quantize(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     if quantizes(node) is None:
-        return "it quantises by a scale that is not known before the call, or other numbers than float32"
-    return refuse_value(operand(node, 0), "its input") or refuse_value(node, "its result")
+        return "the quantization scale is not known before the call, or the input is not float32"
+    return refuse_value(operand(node, 0), "input") or refuse_value(node, "result")
 
 
 def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -127,8 +127,8 @@ def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:
 def check_dequantize(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     if dequantized(node) is None:
-        return "its scale is not known before the call, or its integers are not of eight bits"
-    return refuse_value(operand(node, 0), "its input") or refuse_value(node, "its result")
+        return "the quantization scale is not known before the call, or the dtype is not int8 or uint8"
+    return refuse_value(operand(node, 0), "input") or refuse_value(node, "result")
 
 
 def lower_dequantize(match: Match, emitter: Emitter) -> Sequence[View]:

@@ -98,8 +98,8 @@ def check_convolution(match: Match, graph: GraphInfo) -> str | None:
     if isinstance(weights := weights_of(operand(node, 1), graph), str):
         return weights
     if isinstance(bias, Node) and not graph.from_inputs(bias):
-        return "its bias is computed in the graph"
-    for what, given in (("its input", found[0]), ("its result", match.root)):
+        return "a bias that the graph computes is not supported"
+    for what, given in (("input", found[0]), ("result", match.root)):
         if why := refuse_value(given, what):
             return why
     return _refuse_sizes(node, weights, graph.target)
@@ -108,25 +108,25 @@ def check_convolution(match: Match, graph: GraphInfo) -> str | None:
 def _refuse_sizes(node: Node, weights: Weights, target: Target) -> str | None:
     rank = len(shape(node)) - 2
     if rank not in (1, 2, 3):
-        return f"a convolution over {rank} dimensions has no core"
+        return f"{rank}-D int8 convolution is not supported"
     groups, transposed = argument(node, "groups", 8), bool(argument(node, "transposed", 6))
     kernel = shape(operand(node, 1))
     channels = kernel[0] // groups if transposed else kernel[1]
     if transposed and weights.axis not in (None, 1):
-        return "its weight has a scale for each input channel"
+        return "a weight scale per input channel is not supported; use one per tensor or output channel"
     if not transposed and weights.axis not in (None, 0):
-        return "its weight has a scale for each input channel"
+        return "a weight scale per input channel is not supported; use one per tensor or output channel"
     if is_depthwise(node) and rank < 3:
         return None
     if groups > 1 and channels % QUAD:
-        return f"its groups have {channels} channels, and the core multiplies {QUAD} at a time"
+        return f"groups of {channels} channels are not supported; multiples of {QUAD} are"
     if rank == 3 and groups > 1:
-        return "a convolution over three dimensions with groups has no core for integers"
+        return "grouped int8 3-D convolution is not supported"
     depth = align(channels * (kernel[2] if rank == 3 else 1), QUAD)
     for size in kernel[-2:] if rank > 1 else kernel[-1:]:
         depth *= size
     most = 4 * target.tiles["SLAB_FLOATS"] - 64
-    return f"its windows have {depth} elements, and the core holds {most}" if depth > most else None
+    return f"windows of {depth} elements are not supported; the core holds {most}" if depth > most else None
 
 
 def takes_quads(node: Node, image: Node) -> bool:

@@ -58,14 +58,14 @@ def check_add(match: Match, graph: GraphInfo) -> str | None:
         found = dequantized(arg)
         assert found is not None
         if shape(arg) != shape(match.root):
-            return "one of its operands is broadcast"
-        if why := refuse_value(found[0], "its operand"):
+            return "a broadcast operand is not supported"
+        if why := refuse_value(found[0], "operand"):
             return why
         try:
             factor(found[1].scale / scale.scale)
         except RequantizeError as error:
             return str(error)
-    return refuse_value(match.root, "its result")
+    return refuse_value(match.root, "result")
 
 
 def lower_add(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -121,7 +121,7 @@ def match_lookup(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
 def check_lookup(match: Match, graph: GraphInfo) -> str | None:
     found = dequantized(match.nodes[0])
     assert found is not None
-    return refuse_value(found[0], "its input") or refuse_value(match.root, "its result")
+    return refuse_value(found[0], "input") or refuse_value(match.root, "result")
 
 
 def lower_lookup(match: Match, emitter: Emitter) -> Sequence[View]:

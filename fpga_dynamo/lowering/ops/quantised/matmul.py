@@ -62,7 +62,7 @@ def _bias_behind(node: Node, graph: GraphInfo) -> tuple[Node | None, Sequence[No
 def check_matmul(match: Match, graph: GraphInfo) -> str | None:
     node = match.bound["product"].node
     if argument(node, "beta", 3, 1) != 1 or argument(node, "alpha", 4, 1) != 1:
-        return "it is scaled"
+        return "scaling by alpha or beta is not supported"
     return product.check(match, graph)
 
 

@@ -26,7 +26,7 @@ from fpga_dynamo.lowering.ops.matmul.matmul import reshaped
 from fpga_dynamo.lowering.ops.quantised.casts import placed_like, stays_alone, walk
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
-TOO_OLD = "the xclbin was built before its cores took scales that are known as they run"
+TOO_OLD = "the xclbin's cores do not support dynamic quantization; rebuild it"
 
 
 def scales(scale: OwnScale, size: tuple[int, ...], emitter: Emitter) -> tuple[View, View | None]:
@@ -53,18 +53,18 @@ def _check(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     scale = own_scale(node)
     if scale is None:
-        return "its scale is float64, or its numbers are not float32 and integers of eight bits"
+        return "a float64 scale, or another conversion than float32 to int8 or uint8, is not supported"
     if not takes_scales(graph.target):
         return TOO_OLD
     own = (scale.scale, scale.zero) if scale.zero is not None else (scale.scale,)
     for part in own:
-        if why := refuse_value(part, "its scale"):
+        if why := refuse_value(part, "scale"):
             return why
-    return refuse_value(operand(node, 0), "its input") or refuse_value(node, "its result")
+    return refuse_value(operand(node, 0), "input") or refuse_value(node, "result")
 
 
 def check_quantize(match: Match, graph: GraphInfo) -> str | None:
-    return refuse_float(operand(match.root, 0), "its input") or _check(match, graph)
+    return refuse_float(operand(match.root, 0), "input") or _check(match, graph)
 
 
 def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:

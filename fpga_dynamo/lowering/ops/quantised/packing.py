@@ -45,23 +45,23 @@ def weights_of(node: Any, graph: GraphInfo) -> Weights | str:
     turned = turns(node)
     while isinstance(node, Node) and node.target in _TURNS:
         if len(value(node).shape) != 2:
-            return "its weight is turned"
+            return "a transposed weight is supported in 2-D only"
         node = node.all_input_nodes[0]
     if not isinstance(node, Node) or node.target not in (DEQUANTIZE, DEQUANTIZE_CHANNELS):
-        return "its weight is not of eight bits"
+        return "the weight is not int8 or uint8"
     if node.kwargs.get("out_dtype") not in (None, torch.float32):
-        return "its weight is dequantised to another type than float32"
+        return "the weight is dequantized to another dtype than float32"
     integers = node.args[0]
     if not isinstance(integers, Node) or not graph.from_inputs(integers):
-        return "its weight is computed in the graph"
+        return "a weight that the graph computes is not supported"
     if value(integers).dtype is not torch.int8:
-        return f"its weight is {value(integers).dtype}, and the core multiplies by int8"
+        return f"the weight is {value(integers).dtype}; the core supports int8"
     scale, zero = node.args[1], node.args[2]
     if any(isinstance(part, Node) and not graph.from_inputs(part) for part in (scale, zero)):
-        return "its weight's scale is computed in the graph"
+        return "a weight scale that the graph computes is not supported"
     if node.target is DEQUANTIZE:
         if isinstance(zero, int) and zero != 0:
-            return "its weight has a zero point other than 0"
+            return "a weight zero point other than 0 is not supported"
         return Weights(integers, scale, zero, None)  # type: ignore[arg-type]
     axis = node.args[3]
     assert isinstance(axis, int)
@@ -194,7 +194,7 @@ def pack_parameters(
     offset = -source_zero * rows.sum(1)
     greatest = rows.abs().sum(1).double() * farthest
     if bool((greatest + offset.abs() >= 2.0**31).any()):
-        raise NotExactError("sums of products go beyond 32 bits")
+        raise NotExactError("sums of products overflow int32")
     factors = scales * source_scale
     if result_scale is None:
         parts = [offset.to(torch.int32), factors.float().view(torch.int32), real.float().view(torch.int32)]
@@ -218,7 +218,7 @@ def pack_one_scale(params: tuple[Any, ...]) -> torch.Tensor:
     """
     width, count, scale, greatest, result_scale, offset = params
     if greatest >= 2.0**31:
-        raise NotExactError("sums of products go beyond 32 bits")
+        raise NotExactError("sums of products overflow int32")
     scales, none = torch.full((count,), scale, dtype=torch.float64), torch.zeros(count, dtype=torch.int32)
     offsets = torch.full((count,), offset, dtype=torch.int32)
     if result_scale is None:

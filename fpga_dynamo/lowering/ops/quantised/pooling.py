@@ -61,7 +61,7 @@ def match_maxima(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
 
 
 def check_maxima(match: Match, graph: GraphInfo) -> str | None:
-    return refuse_value(operand(match.nodes[0], 0), "its input") or refuse_value(match.root, "its result")
+    return refuse_value(operand(match.nodes[0], 0), "input") or refuse_value(match.root, "result")
 
 
 def lower_maxima(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -89,16 +89,16 @@ def window_of_average(node: Node) -> Window | str:
     """Windows over height and width of an image; or why it is not that."""
     size = shape(operand(node, 0))
     if len(size) not in (3, 4):
-        return "it is not of images"
+        return "input is not a 3-D (CHW) or 4-D (NCHW) tensor"
     if not all(isinstance(n, int) for n in (*size[-2:], *shape(node))):
-        return "it is of images whose size changes from call to call"
+        return "images of dynamic size are not supported"
     if node.target is not aten.mean.dim:
         return window_of(node, 2)
     if argument(node, "dtype", 3) is not None or normalise_dims(argument(node, "dim", 1), len(size)) != (
         len(size) - 2,
         len(size) - 1,
     ):
-        return "it is a mean over other dimensions than an image's height and width"
+        return "a mean is supported over an image's height and width only"
     return Window(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1))
 
 
@@ -109,7 +109,7 @@ def check_average(match: Match, graph: GraphInfo) -> str | None:
         return window
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
-    if why := refuse_value(found[0], "its input") or refuse_value(last, "its result"):
+    if why := refuse_value(found[0], "input") or refuse_value(last, "result"):
         return why
     made = divisor_scales(window, shape(found[0])[-2:], result_size(node), found[1], scale)
     return made if isinstance(made, str) else None
@@ -143,7 +143,7 @@ def divisor_scales(
 ) -> dict[int, int] | str:
     """The scale of sums for each number that they may be divided by, as the record has it; or why it is refused."""
     if window.divisor < 0:
-        return "its sums are divided by a negative number"
+        return "a negative divisor_override is not supported"
     most: dict[int, int] = {}
     rows, columns = (_counts(window, axis, size[axis], out[axis]) for axis in (0, 1))
     for (row, counted_row), (column, counted_column) in itertools.product(rows, columns):
@@ -152,11 +152,11 @@ def divisor_scales(
         divisor = window.divisor or max(counted, 1)
         most[divisor] = max(most.get(divisor, 0), pixels)
     if len(most) > MOST_DIVISORS:
-        return f"its windows have {len(most)} different sizes, and the core divides by at most {MOST_DIVISORS}"
+        return f"windows of {len(most)} different sizes are not supported; the core holds {MOST_DIVISORS} divisors"
     scales = {}
     for divisor, pixels in most.items():
         if may_be_halves(source.scale / result.scale, divisor):
-            return f"sums over {divisor} may lie between two integers, where only a division tells which is nearer"
+            return f"sums over {divisor} may lie halfway between two integers, which the core rounds wrongly"
         factor = source.scale / (result.scale * divisor)
         try:
             with without_modes():

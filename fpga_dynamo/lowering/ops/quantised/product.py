@@ -109,22 +109,22 @@ def match_of(
 
 def check(match: Match, graph: GraphInfo) -> str | None:
     product: Product = match.bound["product"]
-    for what, given in (("its left operand", product.left), ("its right operand", product.right)):
+    for what, given in (("left operand", product.left), ("right operand", product.right)):
         if why := refuse_value(given, what):
             return why
-    if why := refuse_value(match.root, "its result"):
+    if why := refuse_value(match.root, "result"):
         return why
     depth = shape(product.left)[-1]
     bias = product.bias
     if bias is not None and not (graph.is_static(bias) and shape(bias) == shape(product.node)[-1:]):
-        return "what is added is no static row, or is trained: call a quantised model under torch.no_grad()"
+        return "the addend is not a constant bias vector, or has a gradient: call the model under torch.no_grad()"
     if product.sums and "FORMAT_I32" not in graph.target.enums:
         return TOO_OLD
     if isinstance(product.scale, OwnScale):
         if not takes_scales(graph.target):
             return TOO_OLD
         own = (product.scale.scale, product.scale.zero) if product.scale.zero is not None else (product.scale.scale,)
-        if why := next(filter(None, (refuse_value(part, "its scale") for part in own)), None):
+        if why := next(filter(None, (refuse_value(part, "scale") for part in own)), None):
             return why
     if product.weights is None:
         most = 4 * graph.target.tiles["K_BLOCK"]
@@ -132,12 +132,12 @@ def check(match: Match, graph: GraphInfo) -> str | None:
         return product.weights
     else:
         if len(shape(product.right)) > 2:
-            return "its right operand is a batch of weights"
+            return "a batch of constant matrices as right operand is not supported"
         if product.weights.axis not in (None, 1):
-            return "its weight has a scale for each element of the sum"
+            return "a weight scale per reduced element is not supported; use one per output channel"
         most = 4 * graph.target.tiles["SLAB_FLOATS"] - 64
     if isinstance(depth, int) and depth > most:
-        return f"its sums have {depth} products, and the core holds {most}"
+        return f"sums of {depth} products are not supported; the core holds {most}"
     return None
 
 

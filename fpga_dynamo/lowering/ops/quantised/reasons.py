@@ -35,7 +35,7 @@ def arithmetic(node: Node, pattern: str, graph: GraphInfo) -> str:
 def _why_not(node: Node, graph: GraphInfo) -> str:
     able = [p for p in TABLE.by_anchor().get(node.target, ()) if p.name.endswith(_SUFFIX)]
     if not able:
-        return f"{node.target} has no core for integers"
+        return f"{node.target} has no int8 core"
     for pattern in able:
         match = pattern.match(pattern, node, graph)
         if match is None:
@@ -44,5 +44,5 @@ def _why_not(node: Node, graph: GraphInfo) -> str:
             return why
         if not graph.target.kernels_for(match.opcodes):
             return f"no kernel of the xclbin has {', '.join(sorted(pattern.opcodes))}"
-        return "its partition runs in eager, or the pattern is disabled"
-    return "what it multiplies is not of eight bits"
+        return "the partition falls back to eager mode, or the pattern is disabled"
+    return "an operand of the product is not int8 or uint8"

@@ -105,14 +105,14 @@ def _dims(node: Node) -> tuple[int, ...]:
 def check_reduction(match: Match, graph: GraphInfo) -> str | None:
     node = match.nodes[0]
     source = operand(node, 0)
-    if why := refuse_float(source, "its input"):
+    if why := refuse_float(source, "input"):
         return why
     if not shape(source):
-        return "a scalar is not reduced on the card"
-    if any((why := refuse_value(output, "its result")) for output in match.outputs):
+        return "a 0-D tensor is not supported"
+    if any((why := refuse_value(output, "result")) for output in match.outputs):
         return why
     if _KINDS.get(node.target) not in _POSITIONS and node.target not in _WITH_INDEX:
-        return refuse_float(node, "its result")
+        return refuse_float(node, "result")
     return None
 
 
@@ -319,7 +319,7 @@ def lower_with_index(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def check_softmax(match: Match, graph: GraphInfo) -> str | None:
     if argument(match.nodes[0], "half_to_float", 2, False):
-        return "half precision has no core"
+        return "half precision is not supported"
     return check_reduction(match, graph)
 
 

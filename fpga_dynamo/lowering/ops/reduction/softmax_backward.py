@@ -25,11 +25,11 @@ _SOFTMAX, _LOG = aten._softmax_backward_data.default, aten._log_softmax_backward
 def check_softmax_backward(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     if argument(node, "input_dtype", 3) is not torch.float32:
-        return "half precision has no core"
-    for position, what in enumerate(("its gradient", "the forward pass's result")):
+        return "half precision is not supported"
+    for position, what in enumerate(("gradient", "the forward pass's result")):
         if why := refuse_float(operand(node, position), what):
             return why
-    return "a scalar is not reduced on the card" if not shape(node) else refuse_float(node, "its result")
+    return "a 0-D tensor is not supported" if not shape(node) else refuse_float(node, "result")
 
 
 def lower_softmax_backward(match: Match, emitter: Emitter) -> Sequence[View]:

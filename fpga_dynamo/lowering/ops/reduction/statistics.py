@@ -75,39 +75,39 @@ def _map(emitter: Emitter, rule: Callable[[MicroProgram, list[Operand]], Operand
 
 def check_floats(match: Match, graph: GraphInfo) -> str | None:
     node = match.nodes[0]
-    if why := refuse_float(operand(node, 0), "its input"):
+    if why := refuse_float(operand(node, 0), "input"):
         return why
     if not shape(operand(node, 0)):
-        return "a scalar is not reduced on the card"
-    return next((why for output in match.outputs if (why := refuse_float(output, "its result"))), None)
+        return "a 0-D tensor is not supported"
+    return next((why for output in match.outputs if (why := refuse_float(output, "result"))), None)
 
 
 def check_variance(match: Match, graph: GraphInfo) -> str | None:
     root, _ = _VARIANCE[match.nodes[0].target]
     if root and "REDUCE_DEVIATION" not in graph.target.enums:
-        return "the reduce core of the xclbin has no REDUCE_DEVIATION; build the xclbin anew"
+        return "the reduce core of the xclbin has no REDUCE_DEVIATION; rebuild the xclbin"
     return check_floats(match, graph)
 
 
 def check_truth(match: Match, graph: GraphInfo) -> str | None:
     source = operand(match.root, 0)
-    if why := refuse_value(source, "its input") or refuse_value(match.root, "its result"):
+    if why := refuse_value(source, "input") or refuse_value(match.root, "result"):
         return why
     if match.pattern.name == "truth" and value(match.root).dtype is not torch.bool:
-        return "its result is no truth value but a byte"
+        return "a uint8 result is not supported; bool is"
     if not shape(source):
-        return "a scalar is not reduced on the card"
+        return "a 0-D tensor is not supported"
     # Elsewhere no dimension means all of them.
     none = match.root.target in (aten.any.dims, aten.all.dims) and argument(match.root, "dim", 1) == []
-    return "it reduces over no dimension at all" if none else None
+    return "a reduction over no dimension is not supported" if none else None
 
 
 def check_count(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     if value(operand(node, 0)).dtype is not torch.bool or value(node).dtype is not torch.int64:
-        return "sums of whole numbers need more digits than float32 has; the reduce core counts truth values only"
+        return "integer sums are not supported: they exceed float32's precision; the reduce core counts bool only"
     if numel([shape(operand(node, 0))[d] for d in _dims(node)]) > EXACT_INTEGERS:
-        return "it counts more than 2^24 elements, further than float32 is exact"
+        return "counts above 2^24 elements are not supported, the limit of exact float32 integers"
     return check_truth(match, graph)
 
 

@@ -84,17 +84,17 @@ def _absorbs(node: Node, arg: Node, graph: GraphInfo) -> bool:
 
 def check_arithmetic(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
-    if why := refuse_number(node, "its result"):
+    if why := refuse_number(node, "result"):
         return why
     for arg in node.args[:2]:
-        if isinstance(arg, Node) and (why := refuse_number(arg, f"its operand {arg}")):
+        if isinstance(arg, Node) and (why := refuse_number(arg, f"operand {arg}")):
             return why
         if not isinstance(arg, (Node, int, float, complex)):
-            return f"its operand is {arg!r}"
+            return f"operand is {arg!r}"
     if len(node.args) > 2 or node.kwargs.get("alpha", 1) != 1:
-        return "its second operand is scaled first"
+        return "alpha other than 1 is not supported"
     if node.target is aten.div.Tensor and not (isinstance(node.args[1], (int, float)) and node.args[1]):
-        return "the core divides complex numbers by a real one that is known before the call, and by nothing else"
+        return "complex division is supported by a real number that is known before the call only"
     return None
 
 
@@ -202,9 +202,9 @@ def match_parts(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
 def check_parts(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     if not graph.target.computes_with_complex:
-        return "complex64 is for recipes with a core that computes with it"
+        return "complex64 is not supported: the recipe has no core that computes with it"
     for given in (*node.all_input_nodes, node):
-        if why := refuse_number(given, "its result" if given is node else f"its operand {given}"):
+        if why := refuse_number(given, "result" if given is node else f"operand {given}"):
             return why
     return None
 

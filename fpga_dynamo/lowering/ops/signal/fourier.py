@@ -42,10 +42,10 @@ def _scale(node: Node) -> float:
 def check_fourier(match: Match, graph: GraphInfo) -> str | None:
     """Why the card cannot transform it, or None."""
     node = match.root
-    if why := refuse_number(operand(node, 0), "its input") or refuse_number(node, "its result"):
+    if why := refuse_number(operand(node, 0), "input") or refuse_number(node, "result"):
         return why
     if not _dims(node):
-        return "it transforms no dimension"
+        return "a transform over no dimension is not supported"
     most = graph.target.tiles.get("FFT_POINTS", 0)
     return next((why for dim in _dims(node) if (why := refuse_points(_points(node, dim), most))), None)
 

@@ -33,7 +33,7 @@ def match_product(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
 def check_product(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     for given in (operand(node, 0), operand(node, 1), node):
-        if why := refuse_number(given, "its result" if given is node else f"its operand {given}"):
+        if why := refuse_number(given, "result" if given is node else f"operand {given}"):
             return why
     return None
 

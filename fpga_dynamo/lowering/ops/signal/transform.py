@@ -85,8 +85,8 @@ def refuse_points(points: int, most: int) -> str | None:
     length = points if radices(points) is not None else smooth_above(2 * points - 1)
     if length <= most or (length <= VEC * most and length % VEC == 0) or split(length, most) is not None:
         return None
-    what = f"{points} points" if length == points else f"{points} points, which take a transform of {length},"
-    return f"{what} have no two factors up to {most}, which a lane of the core holds (FFT_POINTS)"
+    what = f"{points} points" if length == points else f"{points} points, which need a transform of {length},"
+    return f"{what} are not supported: they do not split into two factors of at most {most} (FFT_POINTS)"
 
 
 def emit_dft(emitter: Emitter, x: View, dim: int, dft: Dft) -> View:

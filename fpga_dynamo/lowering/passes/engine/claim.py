@@ -79,12 +79,12 @@ def _reason(node: Node, engine: EngineTarget, refused: Refusals) -> str:
     if why is not None:
         return why
     if node.target is QUANTIZE:
-        return "the host rounds what it writes to the card"
+        return "the host rounds its input before the transfer"
     if node.target is DEQUANTIZE:
-        return "the host scales what it reads from the card"
+        return "the host scales the result after the transfer"
     fakes = [value(arg) for arg in node.all_input_nodes]
     if not engine.sizes.is_float and any(
         isinstance(fake, torch.Tensor) and fake.dtype is torch.float32 for fake in fakes
     ):
-        return f"{node.target} is of real numbers here, or the engine has no command for it"
-    return f"the engine has no command for {node.target}"
+        return f"{node.target} is in float32 here, or has no engine command"
+    return f"{node.target} has no engine command"

@@ -30,7 +30,7 @@ def lower_on_engine(graph: GraphInfo, options: Options) -> tuple[Partition, list
     Raises SizeError for a graph whose sizes change: commands are for one set of sizes.
     """
     if graph.sizes is not None:
-        raise SizeError("an engine's commands are for one set of sizes")
+        raise SizeError("dynamic sizes are not supported by the engine")
     engine = EngineTarget.of_card(graph.target)
     plan = plan_for_engine(graph, engine, disabled=options.disable, granularity=options.granularity)
     memories = iter(plan.memories)

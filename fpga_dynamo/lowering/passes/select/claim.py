@@ -33,7 +33,7 @@ def why_none(graph: GraphInfo) -> str | None:
     mutating = next(filter(mutates, graph.module.graph.nodes), None)
     if mutating is None:
         return None
-    return f"{mutating.target} in its graph changes memory that others read, which only eager's order gets right"
+    return f"{mutating.target} in the graph writes to memory that other nodes read; such graphs run in eager mode only"
 
 
 def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | None = None) -> Claims:
@@ -141,16 +141,16 @@ def _refused_by_card(match: Match, graph: GraphInfo) -> str | None:
     if not graph.target.kernels_for(match.opcodes):
         kernels = graph.target.kernels
         lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
-        return f"no kernel of the xclbin has all opcodes that it takes: {'; '.join(lacking) or 'there is no sequencer'}"
+        return f"no kernel of the xclbin has all its opcodes: {'; '.join(lacking) or 'there is no sequencer'}"
     return refuse_illegal(match.nodes, graph) or refuse_constants(match.nodes, graph)
 
 
 def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:
     if is_effectful(node):
-        return "it draws random numbers or changes state, which only eager does as eager does"
+        return "random numbers and state changes run in eager mode only"
     if is_view(node):
-        return "it is a view that eager makes for nothing"
+        return "a view: no computation"
     if disabled:
-        return f"no pattern takes it with {', '.join(disabled)} disabled"
+        return f"no pattern matches it with {', '.join(disabled)} disabled"
     why = REASONS.get(short(node.target)) if isinstance(node.target, OpOverload) else None
-    return f"no pattern takes {node.target}" + (f": {why}" if why else "")
+    return f"no pattern matches {node.target}" + (f": {why}" if why else "")

@@ -27,7 +27,7 @@ def refuse_constants(nodes: Iterable[Node], graph: GraphInfo) -> str | None:
         if source not in graph.fits_int32:
             graph.fits_int32[source] = _fits(source, graph)
         if not graph.fits_int32[source]:
-            return f"its operand {source} is a constant that int32, which the card computes with, cannot hold"
+            return f"operand {source} is a constant out of range for int32, the device's integer type"
     return None
 
 

@@ -40,7 +40,7 @@ def refuse_illegal(nodes: Iterable[Node], graph: GraphInfo) -> str | None:
         if node not in graph.illegal:
             graph.illegal[node] = _error(node)
         if (error := graph.illegal[node]) is not None:
-            return f"eager mode refuses it: {error}"
+            return f"eager mode raises: {error}"
     return None
 
 

@@ -107,7 +107,7 @@ def partition(
 def _price(segment: Segment, graph: GraphInfo) -> str:
     saved, paid = segment.ps_seconds, segment.seconds
     return (
-        f"its {len(segment.matches)} command(s) save {saved * 1e6:.0f} us of PS time but cost {paid * 1e6:.0f} us "
+        f"{len(segment.matches)} command(s) save {saved * 1e6:.0f} us of host time but cost {paid * 1e6:.0f} us "
         f"with launch and transfers on {graph.target.platform.name}; options={{'partition': 'greedy'}} offloads anyway"
     )
 

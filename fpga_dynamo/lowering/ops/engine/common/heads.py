@@ -54,12 +54,12 @@ def heads_product(
     """
     if len(left.shape) == 2:
         left, right = left.unsqueeze(0), right.unsqueeze(0)
-    a = _heads(left, "its left operand")
+    a = _heads(left, "left operand")
     transposed = right.strides[2] == CHANNEL
-    b = _heads(right if transposed else right.permute((0, 2, 1)), "its right operand")
+    b = _heads(right if transposed else right.permute((0, 2, 1)), "right operand")
     rows, depth, columns = left.shape[1], left.shape[2], right.shape[2]
     out = _result(root, a, columns, emitter, read_by_rows, wide)
-    y = _heads(View(out.buffer, (a.count[1], rows, columns), out.strides[-3:], out.offset), "its result")
+    y = _heads(View(out.buffer, (a.count[1], rows, columns), out.strides[-3:], out.offset), "result")
     command = MacCommand(
         weight_kind=WeightKind.TRANSPOSED if transposed else WeightKind.MAP,
         weight_plane=b.rows.map.plane,
@@ -83,11 +83,11 @@ def _heads(view: View, what: str) -> Heads:
     one = View(view.buffer, view.shape[1:], view.strides[1:], view.offset, view.dtype)
     rows = rows_of(one, what)
     if rows.images > 1 or not rows.whole:
-        raise RefusedError(f"{what} is a part of the rows of a map")
+        raise RefusedError(f"{what} is a slice of a feature map's rows")
     stride = view.strides[0] if view.shape[0] > 1 else 0
     images, rest = divmod(stride, IMAGE)
     if rest >= PIXEL or rest % CHANNELS:
-        raise RefusedError(f"{what} has heads that begin within a block of {CHANNELS} channels")
+        raise RefusedError(f"{what} has heads whose first channel is not a multiple of {CHANNELS}")
     return Heads(rows, (1, view.shape[0]), (0, images * rows.map.image_lines + rest // CHANNELS * rows.map.plane))
 
 
@@ -108,5 +108,5 @@ def seen_as(view: View, node: Node) -> View:
     """A result in the shape of `node`, a view of it. Raises RefusedError."""
     found = view.reshape(tuple(shape(node)))
     if found is None:
-        raise RefusedError("its result is seen in an order that the engine does not write")
+        raise RefusedError("the result's memory layout is not supported")
     return found

@@ -46,11 +46,11 @@ def refuse_convolution(node: Node, emitter: EngineEmitter) -> None:
     """Raises RefusedError for one that no command computes."""
     rank, bias = len(shape(node)) - 2, node.args[2]
     if bool(argument(node, "transposed", 6)) and not emitter.sizes.interleaves:
-        raise RefusedError("it is a transposed convolution, whose phases an int8 engine's vector side interleaves")
+        raise RefusedError("transposed convolution needs the vector side of an int8 engine")
     if rank not in (1, 2):
-        raise RefusedError(f"it is a convolution over {rank} dimensions, and the engine's maps have two")
+        raise RefusedError(f"{rank}-D convolution is not supported; the engine supports 2-D")
     if isinstance(bias, Node) and not emitter.graph.from_inputs(bias):
-        raise RefusedError("its bias is computed in the graph")
+        raise RefusedError("a bias that the graph computes is not supported")
 
 
 def convolution_command(node: Node, place: Sequence[Axis] | None = None, **fields: Any) -> MacCommand:
@@ -84,7 +84,7 @@ def convolution_command(node: Node, place: Sequence[Axis] | None = None, **field
 
 def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter) -> tuple[Images, MacCommand]:
     """Where the input lies, blocked, or with few channels side by side if the host can write it so."""
-    of_engine(source, "its input", emitter.sizes)
+    of_engine(source, "input", emitter.sizes)
     channels = shape(source)[1]
     if (patches := _patches(source, command, emitter)) is not None:
         command = replace(command, in_blocks=patches.blocks, in_height=patches.height, in_width=patches.width)
@@ -98,7 +98,7 @@ def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter)
         if folded is not None:
             x = Images(folded, folded.images, channels, command.in_height, command.in_width)
             return x, of_few
-    return images_of(as_image(emitter.view(source)), "its input"), command
+    return images_of(as_image(emitter.view(source)), "input"), command
 
 
 def _patches(source: Node, command: MacCommand, emitter: EngineEmitter) -> Images | None:
@@ -175,7 +175,7 @@ def windows(
     """A command that takes sums by ones (or maxima) over windows of each channel; its result."""
     size = (x.images, x.channels, *(shape(root)[-2:] if len(shape(root)) == 4 else (1, 1)))
     out = emitter.result(root, None if len(shape(root)) == 4 else size)
-    y = images_of(out, "its result")
+    y = images_of(out, "result")
     command = window_command(x, y, window, fields)
     emitter.mac(command, x, y, params, ones(emitter) if command.has_weights else None, residual=residual)
     if len(shape(root)) == 4:
@@ -206,7 +206,7 @@ def uniform_windows(window: Window, size: tuple[int, int], out: tuple[int, int])
     if not window.adaptive:
         return window
     if any(n % m for n, m in zip(size, out, strict=True)):
-        raise RefusedError("its windows have different sizes, and the engine's have one")
+        raise RefusedError("windows of different sizes are not supported")
     step = (size[0] // out[0], size[1] // out[1])
     return Window(False, step, step, (0, 0), (1, 1))
 

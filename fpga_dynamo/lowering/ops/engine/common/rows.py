@@ -38,18 +38,18 @@ def linear(left: Node, node: Node, root: Node, columns: int, emitter: EngineEmit
     """The command for `left` by a matrix, as the product `node` whose ending is `root`. Raises RefusedError."""
     image, kernel = None, (1, 1)
     try:
-        x = rows_of(emitter.view(left), "its left operand")
+        x = rows_of(emitter.view(left), "left operand")
     except RefusedError:
         if (image := _flattened_image(left)) is None:
             raise
-        x = images_of(as_image(emitter.view(image)), "its left operand")
+        x = images_of(as_image(emitter.view(image)), "left operand")
         kernel = (x.height, x.width)
     same = shape(root) == shape(node)
     out = emitter.result(root, None if same else shape(node))
     if x.images > 1:  # the rows are images of a pixel each
         rows = Map(x.images, 1, columns, emitter.sizes, root.name)
         out = View(rows, tuple(shape(node)), (IMAGE, CHANNEL))
-    y = rows_of(out, "its result")
+    y = rows_of(out, "result")
     command = MacCommand(
         in_blocks=x.blocks,
         in_height=x.height,
@@ -64,7 +64,7 @@ def linear(left: Node, node: Node, root: Node, columns: int, emitter: EngineEmit
     )
     if not x.whole:  # some rows of a matrix: those of a pixel each, of which what lies above and below is left out
         if image is not None:
-            raise RefusedError("its left operand is a part of an image")
+            raise RefusedError("a slice of an image as left operand is not supported")
         command = replace(command, in_height=x.map.pixels, in_width=1, out_height=y.width, out_width=1)
         command = replace(command, padding=(-x.first, 0))
     return Linear(command, x, y, out, kernel)

@@ -57,15 +57,15 @@ def row_by_row(
     root: Node, source: Node, count: int, command: VectorCommand, emitter: EngineEmitter, params: Callable[[], int]
 ) -> View:
     """A command over rows of `count` features, of one map or a map for each head; the result lies as the source."""
-    of_engine(source, "its input", emitter.sizes)
-    of_engine(root, "its result", emitter.sizes)
+    of_engine(source, "input", emitter.sizes)
+    of_engine(root, "result", emitter.sizes)
     x = emitter.view(source)
     of = x.buffer
     assert isinstance(of, Map)
     if x.strides[-1] != CHANNEL and count > 1:
-        raise RefusedError("its rows do not lie as features")
+        raise RefusedError("the rows do not lie along the feature axis")
     if not is_whole(x) or of.channels != count:
-        raise RefusedError("its input is a part of a map's rows")
+        raise RefusedError("the input is a slice of a feature map's rows")
     made = Map(of.images, of.pixels, of.channels, emitter.sizes, root.name)
     emit(command, all_of(of), all_of(made), params(), None, emitter)
     return replace(x, buffer=made)

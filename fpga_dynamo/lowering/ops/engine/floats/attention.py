@@ -62,7 +62,7 @@ def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | N
     if added is not None and not _is_causal(added):
         if None in casts:
             return None
-        why = "something is added to its scores, which are float32 and of which the engine knows causal masks alone"
+        why = "an addend to the attention scores is not supported; the engine supports causal masks only"
         return Match(pattern, (node,), (node,), {"refused": why})
     softmax = sole_user(node)
     product = None if softmax is None or softmax.target is not aten._softmax.default else sole_user(softmax)
@@ -120,17 +120,17 @@ def engine_attention(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         raise RefusedError(match.bound["refused"])
     of: _Attention = match.bound["attention"]
     if not emitter.sizes.has_vector_side:
-        raise RefusedError("it needs the vector side, which this engine does not have")
+        raise RefusedError("the command needs the vector side, which this engine does not have")
     wide = bool(of.casts)
     for cast in of.casts:
         source = operand(cast.cast, 0)
-        of_engine(source, "its operand", emitter.sizes)
+        of_engine(source, "operand", emitter.sizes)
         emitter.define(cast.cast, emitter.view(source))
-    of_engine(match.root, "its result", emitter.sizes)
+    of_engine(match.root, "result", emitter.sizes)
     _, left, right = operands_of(of.scores)
     alpha = argument(of.scores, "alpha", 4, 1)
     if not isinstance(alpha, (int, float)):
-        raise RefusedError("it is scaled")
+        raise RefusedError("scaling by alpha or beta is not supported")
     scaled = Ending((), match.root, scale=float(alpha))
     pair = emitter.view(left), emitter.view(right)
     scores = product_of_maps(of.scores, *pair, scaled, emitter, scores=True, wide=wide)

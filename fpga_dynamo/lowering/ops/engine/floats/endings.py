@@ -139,7 +139,7 @@ WITHOUT_LIMITS = {"low": float_bits(-math.inf), "high": float_bits(math.inf), "f
 
 def fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
     """The record's fields. Raises RefusedError."""
-    of_engine(end.last, "its result", emitter.sizes)
+    of_engine(end.last, "result", emitter.sizes)
     low, high = -math.inf, math.inf
     if end.limits.kind == "ACT_RELU":
         low = 0.0
@@ -157,8 +157,8 @@ def residual(
     """Where lies what is added, seen in the form of the command. Raises RefusedError."""
     if end.residual is None:
         return None
-    of_engine(end.residual, "what is added", emitter.sizes)
-    return taken(seen(emitter.view(end.residual)), "what is added")
+    of_engine(end.residual, "addend", emitter.sizes)
+    return taken(seen(emitter.view(end.residual)), "addend")
 
 
 def parameters(end: Ending, bias: Node | None, channels: int, emitter: EngineEmitter, *, shifted: bool = True) -> Line:

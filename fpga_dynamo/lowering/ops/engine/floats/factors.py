@@ -62,12 +62,12 @@ def _narrow(node: Node) -> Node:
 def engine_factors(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     end: Ending = match.bound["ending"]
     image, pixel = match.bound["image"], match.bound["pixel"]
-    of_engine(image, "its operand", emitter.sizes)
-    of_engine(pixel, "what its channels are multiplied by", emitter.sizes)
-    x = images_of(emitter.view(image), "its operand")
-    diagonals = _diagonals(images_of(emitter.view(pixel), "what its channels are multiplied by"), emitter)
+    of_engine(image, "operand", emitter.sizes)
+    of_engine(pixel, "channel factor", emitter.sizes)
+    x = images_of(emitter.view(image), "operand")
+    diagonals = _diagonals(images_of(emitter.view(pixel), "channel factor"), emitter)
     out = emitter.result(match.root)
-    y = images_of(out, "its result")
+    y = images_of(out, "result")
     # A head is a block of an image: its pixels are rows of 16 features.
     command = MacCommand(
         weight_kind=WeightKind.TRANSPOSED,

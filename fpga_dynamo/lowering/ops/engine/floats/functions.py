@@ -141,9 +141,9 @@ def _fitted(nodes: Sequence[Node]) -> Function:
     x = numbers()
     result = bits_of(_applied(nodes, x.flatten()).view(x.shape))
     if (result[:, _ALL, 1:] != _NAN).any():
-        return Function(refusal="it makes a number of NaN, which an engine leaves NaN")
+        return Function(refusal="the function maps NaN to a number, and the engine keeps NaN")
     if not torch.isfinite(_applied(nodes, torch.zeros(1))).all():
-        return Function(refusal="it is not finite at 0, and channels that fill a block are 0")
+        return Function(refusal="the function is not finite at 0, which padded channels hold")
     below, above = [], []
     first, behind_last, step = MOST, LEAST, False
     for sign in range(2):
@@ -157,10 +157,10 @@ def _fitted(nodes: Sequence[Node]) -> Function:
         behind_last = max(behind_last, MOST - count)
     if behind_last - first > EXPONENTS:
         return Function(
-            refusal=f"it bends over {behind_last - first} powers of two, and a table of the engine has {EXPONENTS}"
+            refusal=f"nonlinear over {behind_last - first} powers of two; the engine's table covers {EXPONENTS}"
         )
     if step:
-        return Function(refusal="it has a step at 0, and a table of the engine begins beside it")
+        return Function(refusal="the function has a step at 0, which the engine's table cannot hold")
     first = min(first, MOST - EXPONENTS)
     return Function(_words(first, below, above, result))
 

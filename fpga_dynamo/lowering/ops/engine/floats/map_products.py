@@ -31,7 +31,7 @@ def product_of_maps(
     depth, columns = left.shape[-1], right.shape[-1]
     if depth % CHANNELS or columns % CHANNELS:
         # What fills a block of a second operand is what happens to lie there, and times 0 may be NaN.
-        raise RefusedError(f"its matrices have {depth} and {columns} rows and columns, which are no whole blocks of 16")
+        raise RefusedError(f"matrices have {depth} and {columns} rows and columns; multiples of 16 are supported")
     own = fields(end, emitter)
     if wide:
         own["flags"] = Flags.WIDE

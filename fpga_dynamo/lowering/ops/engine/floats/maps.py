@@ -83,7 +83,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     inside = not any(window.padding) and all(end <= n for end, n in zip(ends, size, strict=True))
     padded = all(end <= n + p for end, n, p in zip(ends, size, window.padding, strict=True))
     if not (inside or window.divisor or (window.count_include_pad and padded)):
-        raise RefusedError("its windows at the border have fewer pixels, and the engine divides all by one number")
+        raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
     divisor = float(window.divisor or window.kernel[0] * window.kernel[1])
     own = {"weight_kind": WeightKind.DIAGONAL, **fields(Ending((), match.root), emitter)}
     rows, columns = window.kernel
@@ -115,7 +115,7 @@ def _window(node: Node, size: tuple[int, int]) -> Window:
         return window_of(node, 2)
     rank = len(shape(operand(node, 0)))
     if argument(node, "dtype", 3) is not None or normalise_dims(argument(node, "dim", 1), rank) != (rank - 2, rank - 1):
-        raise RefusedError("it is a mean over other dimensions than an image's height and width")
+        raise RefusedError("a mean is supported over an image's height and width only")
     return Window(False, size, (1, 1), (0, 0), (1, 1))
 
 
@@ -125,10 +125,10 @@ def _size_of(node: Node) -> tuple[int, int]:
 
 
 def _image(node: Node, emitter: EngineEmitter) -> Images:
-    of_engine(node, "its input", emitter.sizes)
+    of_engine(node, "input", emitter.sizes)
     if len(shape(node)) != 4:
-        raise RefusedError("it is of an image without a batch")
-    return images_of(emitter.view(node), "its input")
+        raise RefusedError("an image without a batch dimension is not supported")
+    return images_of(emitter.view(node), "input")
 
 
 # --- element by element -----------------------------------------------------------------------------------------------
@@ -181,22 +181,22 @@ def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
 def engine_element_wise(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     end: Ending = match.bound["ending"]
     source: Node = match.bound["input"]
-    of_engine(source, "its operand", emitter.sizes)
+    of_engine(source, "operand", emitter.sizes)
     own = {"weight_kind": WeightKind.DIAGONAL, **fields(end, emitter)}
     if len(shape(match.root)) == 4:
         x = _image(source, emitter)
         other = residual(end, emitter, lambda view: view, images_of)
         return [windows(match.root, x, _ONE, own, parameters(end, None, x.channels, emitter), emitter, other)]
-    x = rows_of(emitter.view(source), "its operand")
+    x = rows_of(emitter.view(source), "operand")
     if x.images > 1 or not x.whole:
-        raise RefusedError("its operand is a part of the rows of a map")
+        raise RefusedError("the operand is a slice of a feature map's rows")
     return [_of_rows(match.root, x, own, end, emitter)]
 
 
 def _of_rows(root: Node, x: Images, own: dict[str, Any], end: Ending, emitter: EngineEmitter) -> View:
 
     out = emitter.result(root)
-    y = rows_of(out, "its result")
+    y = rows_of(out, "result")
     command = MacCommand(in_blocks=x.blocks, in_width=x.width, out_blocks=x.blocks, out_width=y.width, **own)
     other = residual(end, emitter, lambda view: view, rows_of)
     emitter.mac(command, x, y, parameters(end, None, x.channels, emitter), ones(emitter), residual=other)
@@ -216,9 +216,9 @@ def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
 def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     """Parts that were not written to their place are copied there, images by the array."""
     node = match.root
-    of_engine(node, "its result", emitter.sizes)
+    of_engine(node, "result", emitter.sizes)
     if len(shape(node)) != 4 or argument(node, "dim", 1, 0) % 4 != 1:
-        raise RefusedError("it is along another axis than the channels of images, and the engine moves no pixels")
+        raise RefusedError("concatenation is supported along channels only: the engine moves no pixels")
     out, first = emitter.result(node), 0
     for part in match.bound["parts"]:
         count = shape(part)[1]
@@ -227,7 +227,7 @@ def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         if emitter.view(part) == place:
             continue
         if place.offset % CHANNELS:
-            raise RefusedError(f"a part of {count} channels ends within a block of {CHANNELS}")
+            raise RefusedError(f"a part has {count} channels, which is not a multiple of {CHANNELS}")
         x = images_of(emitter.view(part), "a part")
         emitter.placements[part] = place
         own = {"weight_kind": WeightKind.DIAGONAL, **fields(Ending((), part), emitter)}

@@ -56,11 +56,11 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     end: Ending = match.bound["ending"]
     weight = operand(node, 1)
     refuse_convolution(node, emitter)
-    of_engine(weight, "its weight", emitter.sizes)
+    of_engine(weight, "weight", emitter.sizes)
     command = convolution_command(node, **fields(end, emitter))
     x, command = convolution_input(operand(node, 0), command, emitter)
     out = image_result(match.root, emitter)
-    y = images_of(as_image(out), "its result")
+    y = images_of(as_image(out), "result")
     bias = node.args[2] if isinstance(node.args[2], Node) else None
     given, other = emitter.expression(weight), residual(end, emitter, as_image, images_of)
 
@@ -91,19 +91,19 @@ def _matmul(*, alone: bool) -> Matcher:
 def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
     addend, left, right = operands_of(node)
-    of_engine(left, "its left operand", emitter.sizes)
-    of_engine(right, "its right operand", emitter.sizes)
+    of_engine(left, "left operand", emitter.sizes)
+    of_engine(right, "right operand", emitter.sizes)
     beta, alpha = argument(node, "beta", 3, 1), argument(node, "alpha", 4, 1)
     if beta == 0:  # as attention's scores have it
         addend = None
     if not isinstance(alpha, (int, float)) or (addend is not None and (beta, alpha) != (1, 1)):
-        raise RefusedError("it is scaled")
+        raise RefusedError("scaling by alpha or beta is not supported")
     end: Ending = replace(match.bound["ending"], scale=match.bound["ending"].scale * alpha)
     right = repeated_matrix(right)
     if not emitter.graph.is_static(right):
         return _heads(match, end, addend, left, right, emitter)
     if len(shape(right)) > 2:
-        raise RefusedError("its right operand is a batch of weights")
+        raise RefusedError("a batch of constant matrices as right operand is not supported")
     return _linear(match, end, addend, left, right, emitter)
 
 
@@ -113,9 +113,9 @@ def _linear(
     node = match.nodes[0]
     depth, columns = shape(right)
     if addend is not None and not (emitter.graph.is_static(addend) and shape(addend) in ((columns,), (1, columns))):
-        raise RefusedError("what is added is no static row")
+        raise RefusedError("the addend is not a constant bias vector")
     if addend is not None and end.row is not None:
-        raise RefusedError("two rows are added")
+        raise RefusedError("a second bias vector is not supported")
     of = linear(left, node, match.root, columns, emitter, **fields(end, emitter))
     given, other = emitter.expression(right), residual(end, emitter, lambda view: view, rows_of)
 
@@ -132,7 +132,7 @@ def _heads(
 ) -> Sequence[View]:
     node = match.nodes[0]
     if addend is not None:
-        raise RefusedError("a product of two maps adds no third")
+        raise RefusedError("a product of two feature maps with an addend is not supported")
     return [seen_as(product_of_maps(node, emitter.view(left), emitter.view(right), end, emitter), match.root)]
 
 

@@ -31,7 +31,7 @@ def match_softmax(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
 def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node = match.root
     if argument(node, "dim", 1) % len(shape(node)) != len(shape(node)) - 1:
-        raise RefusedError("it is over another dimension than the last, and the engine's rows are features")
+        raise RefusedError("only the last dimension is supported, along which the engine's features lie")
     params = exponentials(emitter)
     command = VectorCommand(operation=VectorOperation.SOFTMAX)
     source = operand(node, 0)
@@ -61,9 +61,9 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
     sizes, gamma, beta, eps = node.args[1:5]
     if len(sizes) != 1:  # type: ignore[arg-type]
-        raise RefusedError("it is over several dimensions, and the engine's rows are features")
+        raise RefusedError("several dimensions are not supported; the engine supports the last one")
     if any(isinstance(p, Node) and not emitter.graph.is_static(p) for p in (gamma, beta)):
-        raise RefusedError("its scale or shift is computed in the graph")
+        raise RefusedError("a scale or shift that the graph computes is not supported")
     source = operand(node, 0)
     count = shape(source)[-1]
     operands = [emitter.expression(p) if isinstance(p, Node) else None for p in (gamma, beta)]

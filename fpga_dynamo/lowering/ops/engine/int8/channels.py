@@ -130,7 +130,7 @@ def engine_channels(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         out = _as_it_lies(match.bound["sources"], places, emitter)
         if out is None:
             out = emitter.result(node)
-            _select(match.bound["sources"], places, images_of(out, "its result"), node, emitter)
+            _select(match.bound["sources"], places, images_of(out, "result"), node, emitter)
         found.append(out)
     return found
 

@@ -41,13 +41,13 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     if argument(node, "transposed", 6):
         return engine_transposed(match, weights, emitter)
     if weights.axis not in (None, 0):
-        raise RefusedError("its weight has a scale for each input channel")
+        raise RefusedError("a weight scale per input channel is not supported; use one per tensor or output channel")
     command = convolution_command(node, pad=found[1].zero, **engine_fields(end, emitter))
     bias = node.args[2] if isinstance(node.args[2], Node) else None
     parameters = Parameters(weights, bias, found[1], end)
     x, command = convolution_input(found[0], command, emitter)
     out = image_result(match.root, emitter)
-    y, residual = images_of(as_image(out), "its result"), engine_residual(end, emitter, as_image, images_of)
+    y, residual = images_of(as_image(out), "result"), engine_residual(end, emitter, as_image, images_of)
     emitter.mac(
         command,
         x,

@@ -24,7 +24,7 @@ def engine_add(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node, scale = match.bound["node"], quantizes(match.root)
     assert scale is not None
     if any(shape(arg) != shape(match.root) for arg in node.args):
-        raise RefusedError("one of its operands is broadcast")
+        raise RefusedError("a broadcast operand is not supported")
     (left, a), (right, b) = (dequantized(arg) for arg in node.args)  # type: ignore[misc]
     low, high = limits(match.bound["activation"], scale)
     command = VectorCommand(
@@ -44,7 +44,7 @@ def engine_lookup(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     found = dequantized(match.nodes[0])
     assert found is not None
     of_engine(found[0], "its input", emitter.sizes)
-    of_engine(match.root, "its result", emitter.sizes)
+    of_engine(match.root, "result", emitter.sizes)
     entries = table_of(match.nodes)
     if all(entry == (i - 128) & 0xFF for i, entry in enumerate(entries)) and match.root not in emitter.placements:
         return [emitter.view(found[0])]

@@ -18,11 +18,11 @@ def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
     """The fields of an engine's command for an epilogue; its table: params.py. Raises RefusedError."""
     scale = end.scale
     if scale is None:
-        raise RefusedError("its result is real numbers, and the engine gives int8")
+        raise RefusedError("a float32 result is not supported; the engine writes int8")
     if end.in_floats:
         kind = end.activation.kind.removeprefix("ACT_").lower()
         raise RefusedError(f"its {kind} is computed before rounding, and the engine's tables are of rounded numbers")
-    of_engine(end.last, "its result", emitter.sizes)
+    of_engine(end.last, "result", emitter.sizes)
     low, high = end.narrower or limits(end.activation, scale)
     found: dict[str, Any] = {"flags": Flags.NONE, "zero": scale.zero, "low": low, "high": high}
     if end.table is not None:
@@ -30,7 +30,7 @@ def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
     if end.residual is not None:
         other = dequantized(end.residual)
         assert other is not None
-        of_engine(other[0], "what is added", emitter.sizes)
+        of_engine(other[0], "addend", emitter.sizes)
         found |= {"residual_zero": other[1].zero, "residual_factor": factor(other[1].scale / scale.scale)}
     if end.middle is not None:
         found["flags"] |= Flags.MIDDLE
@@ -46,4 +46,4 @@ def engine_residual(
         return None
     found = dequantized(end.residual)
     assert found is not None
-    return taken(seen(emitter.view(found[0])), "what is added")
+    return taken(seen(emitter.view(found[0])), "addend")

@@ -24,11 +24,11 @@ from fpga_dynamo.lowering.patterns import Match
 
 def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     product: Product = match.bound["product"]
-    of_engine(product.left, "its left operand", emitter.sizes)
+    of_engine(product.left, "left operand", emitter.sizes)
     if argument(product.node, "beta", 3, 1) != 1 or argument(product.node, "alpha", 4, 1) != 1:
-        raise RefusedError("it is scaled")
+        raise RefusedError("scaling by alpha or beta is not supported")
     if isinstance(product.scale, OwnScale):
-        raise RefusedError("its scale is known as it runs only")
+        raise RefusedError("dynamic (run-time) scale is not supported")
     if product.weights is not None:
         return _linear(match, product, product.scale, emitter)
     return engine_product(match, emitter)
@@ -40,11 +40,11 @@ def _linear(match: Match, product: Product, scale: Scale, emitter: EngineEmitter
     if not isinstance(weights, Weights):
         raise RefusedError(str(weights))
     if len(shape(product.right)) > 2:
-        raise RefusedError("its right operand is a batch of weights")
+        raise RefusedError("a batch of constant matrices as right operand is not supported")
     if weights.axis not in (None, 1):
-        raise RefusedError("its weight has a scale for each element of the sum")
+        raise RefusedError("a weight scale per reduced element is not supported; use one per output channel")
     if product.bias is not None and not emitter.graph.is_static(product.bias):
-        raise RefusedError("what is added is no static row")
+        raise RefusedError("the addend is not a constant bias vector")
     depth, columns = shape(product.right)
     of = linear(integers, node, match.root, columns, emitter, pad=scale.zero, **engine_fields(end, emitter))
     turned = turns(product.right)

@@ -42,7 +42,7 @@ def mean_of_images(
     """
     rank = len(shape(root))
     out = emitter.result(root, None if rank == 4 else (x.images, x.channels, 1, 1))
-    y = images_of(out, "its result")
+    y = images_of(out, "result")
     ones = _ones(x, emitter)
     parameters = {way: mean_parameters(x.pixels, source, result, way) for way in ((-1, 1) if halves else (0,))}
     if not halves:
@@ -146,7 +146,7 @@ def mean_parameters(pixels: int, source: Scale, result: Scale, way: int) -> tupl
         apart = min(1.0, 2 * source.scale / result.scale) / (2 * pixels)
         error = math.ldexp(min(pixels * source.farthest, 256 / scale), -FRACTION - NIBBLE * shift)
         if error >= apart:
-            raise RefusedError(f"it is a mean over {pixels} pixels, whose inverse is not held exactly enough")
+            raise RefusedError(f"a mean over {pixels} pixels is not supported: the inverse is not exact enough")
     rounded = (round(exact), math.ceil(exact), math.floor(exact))[way]
     return offset, rounded << 5 | shift
 

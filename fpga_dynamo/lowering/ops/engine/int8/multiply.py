@@ -31,7 +31,7 @@ def engine_multiply(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     assert scale is not None
     whole = [arg for arg in node.args if shape(arg) == shape(match.root)]
     if not whole:
-        raise RefusedError("both of its operands are broadcast")
+        raise RefusedError("two broadcast operands are not supported")
     first: Node = whole[0]
     second = node.args[1] if first is node.args[0] else node.args[0]
     (left, a), (right, b) = dequantized(first), dequantized(second)  # type: ignore[misc]

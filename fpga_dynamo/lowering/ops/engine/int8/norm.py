@@ -62,10 +62,10 @@ def engine_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     found = dequantized(source)
     assert found is not None and end.first_scale is not None
     integers, scale = found
-    of_engine(integers, "its input", emitter.sizes)
+    of_engine(integers, "input", emitter.sizes)
     if len(shape(integers)) != 4:
-        raise RefusedError("it is of no images")
-    x = images_of(emitter.view(integers), "its input")
+        raise RefusedError("input is not a 4-D (NCHW) tensor")
+    x = images_of(emitter.view(integers), "input")
     constants = (
         scale.scale,
         scale.zero,

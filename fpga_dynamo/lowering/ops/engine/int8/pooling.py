@@ -55,9 +55,9 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     ratio = given.scale / scale.scale
     axis = _axis_of_rows(node)
     if axis is not None:
-        of_engine(integers, "its input", emitter.sizes)
+        of_engine(integers, "input", emitter.sizes)
         x = emitter.view(integers)
-        return whole(images_of(as_image(x if axis == 2 else x.permute((0, 2, 1))), "its input"), features=axis == 1)
+        return whole(images_of(as_image(x if axis == 2 else x.permute((0, 2, 1))), "input"), features=axis == 1)
     window = window_of_average(node)
     if isinstance(window, str):
         raise RefusedError(window)
@@ -70,7 +70,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     if isinstance(scales, str):
         raise RefusedError(scales)
     if len(scales) > 1:
-        raise RefusedError("its windows at the border have fewer pixels, and the engine divides all by one number")
+        raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
     window = uniform_windows(window, pair(size), out)
     (divisor,) = scales
     taps = window.kernel[0] * window.kernel[1]
@@ -116,10 +116,10 @@ def _axis_of_rows(node: Node) -> int | None:
 
 
 def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
-    of_engine(source, "its input", emitter.sizes)
+    of_engine(source, "input", emitter.sizes)
     if len(shape(source)) != 4:
-        raise RefusedError("it is of an image without a batch")
-    return images_of(emitter.view(source), "its input")
+        raise RefusedError("an image without a batch dimension is not supported")
+    return images_of(emitter.view(source), "input")
 
 
 PATTERNS = (EnginePattern(AVERAGE, engine_average), EnginePattern(MAXIMA, engine_maxima))

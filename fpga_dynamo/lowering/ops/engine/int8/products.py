@@ -25,9 +25,9 @@ def engine_product(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     product: Product = match.bound["product"]
     end, node, scale, other = product.ending, product.node, product.scale, product.other
     assert isinstance(scale, Scale) and other is not None
-    of_engine(product.right, "its right operand", emitter.sizes)
+    of_engine(product.right, "right operand", emitter.sizes)
     if end.residual is not None:
-        raise RefusedError("a product of two maps adds no residual")
+        raise RefusedError("a product of two feature maps with a residual is not supported")
     left, right = emitter.view(product.left), emitter.view(product.right)
     depth, columns = left.shape[-1], right.shape[-1]
     fields = {"pad": scale.zero, "weight_zero": other.zero, **engine_fields(end, emitter)}

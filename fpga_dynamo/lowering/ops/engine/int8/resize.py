@@ -29,21 +29,21 @@ def engine_resize(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     """The commands of a resize whose bytes are those of its operand. Raises RefusedError for others."""
     node: Node = match.bound["inner"].root
     if node.target not in NEAREST:
-        raise RefusedError("it is bilinear, and the engine repeats pixels")
+        raise RefusedError("bilinear resizing is not supported; the engine supports nearest")
     if not emitter.sizes.interleaves:
-        raise RefusedError("it repeats pixels, which an int8 engine's vector side does")
+        raise RefusedError("resizing needs the vector side of an int8 engine")
     found, scale = dequantized(match.nodes[0]), quantizes(match.root)
     if found is None or scale is None or found[1] != scale:
-        raise RefusedError("its result has another scale than its input, or is of real numbers")
-    of_engine(found[0], "its input", emitter.sizes)
+        raise RefusedError("the result is float32, or its quantization scale differs from the input's")
+    of_engine(found[0], "input", emitter.sizes)
     size, result = shape(operand(node, 0))[-2:], shape(node)[-2:]
     factors = [b // a for a, b in zip(size, result, strict=True)]
     whole = all(a * factor == b for a, factor, b in zip(size, factors, result, strict=True))
     if not whole or not 1 < max(factors) <= MOST:
-        raise RefusedError(f"it is no enlargement by whole factors of at most {MOST}")
-    x = images_of(emitter.view(found[0]), "its input")
+        raise RefusedError(f"only enlargement by integer factors of at most {MOST} is supported")
+    x = images_of(emitter.view(found[0]), "input")
     out = emitter.result(match.root)
-    image_of_phases([[x] * factors[1]] * factors[0], images_of(out, "its result"), emitter)
+    image_of_phases([[x] * factors[1]] * factors[0], images_of(out, "result"), emitter)
     return [out]
 
 

@@ -37,15 +37,15 @@ def engine_transposed(match: Match, weights: Weights, emitter: EngineEmitter) ->
     node: Node = match.nodes[1]
     end: Ending = match.bound["ending"]
     if weights.axis not in (None, 1):
-        raise RefusedError("its weight has a scale for each input channel")
+        raise RefusedError("a weight scale per input channel is not supported; use one per tensor or output channel")
     if end.residual is not None:
-        raise RefusedError("it is a transposed convolution with an addition, of which a phase reads every other pixel")
+        raise RefusedError("transposed convolution with a fused addition is not supported")
     phases = axes(node)
     grid = [
         [(*row, column) for column in phases[-1]] for row in ([(a,) for a in phases[0]] if len(phases) == 2 else [()])
     ]
     out = image_result(match.root, emitter)
-    y = images_of(as_image(out), "its result")
+    y = images_of(as_image(out), "result")
     single = len(grid) == len(grid[0]) == 1
     made = [[_phase(match, weights, place, y if single else None, emitter) for place in row] for row in grid]
     if not single:
@@ -59,7 +59,7 @@ def _phase(match: Match, weights: Weights, place: Sequence[Axis], y: Images | No
     found, end = dequantized(source), match.bound["ending"]
     assert found is not None
     if place[-1].padding < 0:
-        raise RefusedError("it is a transposed convolution whose windows begin right of the image's first column")
+        raise RefusedError("transposed convolution with windows that begin right of the first column is not supported")
     command = convolution_command(node, place, pad=found[1].zero, **engine_fields(end, emitter))
     x, command = convolution_input(found[0], command, emitter)
     size = (command.out_height, command.out_width)

@@ -59,8 +59,8 @@ def element_wise(
     """
     x = emitter.view(left)
     other = None if right is None else emitter.view(right)
-    of_engine(left, "its operand", emitter.sizes)
-    of_engine(root, "its result", emitter.sizes)
+    of_engine(left, "operand", emitter.sizes)
+    of_engine(root, "result", emitter.sizes)
     of = x.buffer
     assert isinstance(of, Map)
     placed = emitter.placements.get(root)
@@ -73,16 +73,16 @@ def element_wise(
     else:
         taken = images_of if len(x.shape) == 4 else rows_of
         out = emitter.result(root) if placed is None else placed
-        a, y = taken(x, "its operand"), taken(out, "its result")
-        b = None if other is None else taken(other, "its other operand")
+        a, y = taken(x, "operand"), taken(out, "result")
+        b = None if other is None else taken(other, "other operand")
         if b is not None and (b.channels, b.images) != (a.channels, a.images):
-            raise RefusedError("its operands lie differently")
+            raise RefusedError("the operands have different layouts")
         if b is not None and b.pixels != a.pixels:
             if b.pixels != 1:
-                raise RefusedError("its operands lie differently")
+                raise RefusedError("the operands have different layouts")
             command = replace(command, flags=command.flags | VectorFlags.SHARED)
     if not (a.whole and y.whole and (b is None or b.whole)):
-        raise RefusedError("one of its operands is a part of the rows of a map")
+        raise RefusedError("an operand is a slice of a feature map's rows")
     params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
     emit(command, a, y, params, b, emitter)
     return out
@@ -104,7 +104,7 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
     if argument(node, "dim", 1) % len(shape(node)) != len(shape(node)) - 1:
-        raise RefusedError("it is over another dimension than the last, and the engine's rows are features")
+        raise RefusedError("only the last dimension is supported, along which the engine's features lie")
     count = shape(node)[-1]
     params = emitter.pack(pack_exponentials, (found[1].scale,), [], 256, f"exponentials of {node.name}")
     command = VectorCommand(
@@ -147,9 +147,9 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     assert found is not None and scale is not None
     sizes, gamma, beta, eps = node.args[1:5]
     if len(sizes) != 1:  # type: ignore[arg-type]
-        raise RefusedError("it is over several dimensions, and the engine's rows are features")
+        raise RefusedError("several dimensions are not supported; the engine supports the last one")
     if any(isinstance(p, Node) and not emitter.graph.is_static(p) for p in (gamma, beta)):
-        raise RefusedError("its scale or shift is computed in the graph")
+        raise RefusedError("a scale or shift that the graph computes is not supported")
     count = shape(node.args[0])[-1]  # type: ignore[arg-type]
     operands = [emitter.expression(p) if isinstance(p, Node) else None for p in (gamma, beta)]
     words = 2 * align(count, CHANNELS)
@@ -216,9 +216,9 @@ def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         first += count
         if emitter.view(part) != place:
             if place.offset % CHANNELS:
-                raise RefusedError(f"a part of {count} channels ends within a block of {CHANNELS}")
+                raise RefusedError(f"a part has {count} channels, which is not a multiple of {CHANNELS}")
             taken = images_of if len(place.shape) == 4 else rows_of
-            x, y = taken(emitter.view(part), "a part"), taken(place, "its result")
+            x, y = taken(emitter.view(part), "a part"), taken(place, "result")
             emit(VectorCommand(input_scale=scale_of_elements(1.0)), x, y, 0, None, emitter)
     return [out]
 
@@ -228,18 +228,18 @@ def _join_pixels(node: Node, parts: Sequence[Node], emitter: EngineEmitter) -> V
     size = shape(node)
     dim = argument(node, "dim", 1, 0) % len(size)
     if (len(size), dim) not in ((3, 1), (4, 2), (4, 3)):
-        raise RefusedError("it is along an axis whose parts no command puts behind each other")
+        raise RefusedError("concatenation along this axis is not supported")
     taken = images_of if len(size) == 4 else rows_of
     out = emitter.result(node)
-    y = taken(out, "its result")
+    y = taken(out, "result")
     rows = {(3, 1): size[0], (4, 2): 1, (4, 3): size[2]}[len(size), dim]
     given = [taken(emitter.view(part), "a part") for part in parts]
     if not y.whole or any(not x.whole or x.images != y.images for x in given):
-        raise RefusedError("a part lies as several images, or is a part of one itself")
+        raise RefusedError("a part spans several images, or is a slice of one")
     if len(given) > 1:
         join(given, [x.pixels // rows for x in given], y, rows, emitter)
         return out
-    raise RefusedError("it has a single part")
+    raise RefusedError("concatenation of a single tensor is not supported")
 
 
 PATTERNS = (
