@@ -122,7 +122,7 @@ class Platform:
     description: Text = ""
     xsa: Text = ""
     bank_gbps: Positive | None = None
-    resources: dict[str, Annotated[int, Range(0, 2**63)]] = field(default_factory=dict)
+    resources: dict[str, Annotated[int, Range(0, MOST)]] = field(default_factory=dict)
     slrs: Annotated[int, Range(1, 64)] = 1
 
 

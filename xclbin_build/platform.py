@@ -15,7 +15,7 @@ from typing import Any
 from . import memory, toml_table
 from . import names as kinds
 from .errors import RecipeError, did_you_mean
-from .schema import MOST
+from .schema import MOST, shown
 from .trusted_path import check_named
 
 DIRECTORY = Path(__file__).resolve().parent / "platforms"
@@ -196,8 +196,8 @@ def _source(platform: toml_table.Table, regions: Sequence[Region]) -> str:
 
 def _count(table: toml_table.Table, key: str) -> int:
     value = table.get(key, int)
-    if value < 0:
-        raise RecipeError(f"{table.where}: '{key}' must be 0 or more, not {value}.")
+    if not 0 <= value <= MOST:
+        raise RecipeError(f"{table.where}: '{key}' must be from 0 to {MOST:g}, not {shown(value)}.")
     return value
 
 

@@ -30,7 +30,7 @@ Array = npt.NDArray[np.float64]
 def prices(system: System, applications: Sequence[Compiled], shares: Sequence[float]) -> Array:
     """Prices by kind that make the bound on throughput low: multiplicative weights on the kinds' loads."""
     counts = np.array([unit.count for unit in system.units], dtype=float)
-    costs = np.concatenate([np.array(one.totals) for one in applications])
+    costs = np.concatenate([np.array(one.totals).reshape(-1, len(counts)) for one in applications])
     weights = np.concatenate([np.full(len(one.totals), share) for one, share in zip(applications, shares, strict=True)])
     # Tasks with equal costs count as one.
     costs, inverse = np.unique(costs, axis=0, return_inverse=True)
