@@ -88,7 +88,7 @@ def test_a_node_s_row_has_its_op_its_reason_and_its_line() -> None:
     line = first + next(i for i, text in enumerate(source) if "atan" in text)
     (node,) = (node for node in explained.graphs[0].nodes if node.place == "PS" and node.computes)
     assert node.op == "aten.atan.default"
-    assert node.how.startswith("no pattern matches aten.atan.default: no micro-operation computes it")
+    assert node.how.startswith("no pattern matches aten.atan.default: no micro-operation computes this")
     assert node.source == f"test_explain_and_trace.py:{line} in forward"
     assert node.bytes == 4 * 32 * 4 and node.macs == 0
     (row,) = (row for row in str(explained).splitlines() if row.startswith("atan"))

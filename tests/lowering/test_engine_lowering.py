@@ -154,8 +154,12 @@ def test_an_image_that_the_host_does_not_write_has_no_patches_but_parts_of_the_k
     ("model", "size", "why"),
     [
         (nn.ConvTranspose2d(16, 16, 2, 2, 1), (1, 16, 8, 8), "windows that begin right of the first column"),
-        (nn.Conv3d(16, 16, 3), (1, 16, 8, 8, 8), "a convolution over 3 dimensions"),
-        (nn.Sequential(nn.Conv2d(16, 16, 3), nn.AvgPool2d(3, 2, 1, count_include_pad=False)), (1, 16, 9, 9), "border"),
+        (nn.Conv3d(16, 16, 3), (1, 16, 8, 8, 8), "3-D convolution is not supported"),
+        (
+            nn.Sequential(nn.Conv2d(16, 16, 3), nn.AvgPool2d(3, 2, 1, count_include_pad=False)),
+            (1, 16, 9, 9),
+            "windows of different pixel counts",
+        ),
     ],
     ids=["transposed", "volume", "border"],
 )
