@@ -79,7 +79,7 @@ def test_an_error_in_reading_a_whole_entry_is_told_as_what_it_is(
 
     compile_and_check(other)
     monkeypatch.setattr(cached, "assemble", mistaken)
-    with pytest.warns(RuntimeWarning, match="made again: ZeroDivisionError: a mistake of ours"):
+    with pytest.warns(RuntimeWarning, match="compiled again: ZeroDivisionError: a mistake of ours"):
         compile_and_check(other)
     (record,) = [record for record in caplog.records if "please report" in record.message]
     assert record.exc_info and record.exc_info[0] is ZeroDivisionError

@@ -53,7 +53,7 @@ def test_a_header_nested_too_deeply_is_no_entry() -> None:
     body = header.to_bytes(8, "little") + body[8:]
     forged = bytearray(whole[: store._BODY])
     forged[store._CHECKSUM] = hashlib.sha256(body).digest()
-    with pytest.raises(CorruptError, match="no JSON"):
+    with pytest.raises(CorruptError, match="not JSON"):
         store.parse("abc", bytes(forged) + body)
 
 
