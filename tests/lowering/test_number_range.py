@@ -308,3 +308,11 @@ def test_any_number_as_a_truth_value(examples: int) -> None:
         assert_each_close(found(TRUTH, MASK), expected, expected)
 
     holds()
+
+
+@pytest.mark.parametrize("order", [2, 3, 0.5, -1, 0])
+def test_the_norm_of_one_element_is_its_size(order: float) -> None:
+    """Eager mode computes no power of it, which would be out of range."""
+    x = torch.tensor([[-5e29], [2e-30], [0.0]])
+    norm = compiled(lambda x: torch.linalg.vector_norm(x, order, dim=1))
+    assert torch.equal(norm(x), torch.linalg.vector_norm(x, order, dim=1))

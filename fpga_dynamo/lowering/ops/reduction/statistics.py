@@ -142,6 +142,9 @@ def lower_variance(match: Match, emitter: Emitter) -> Sequence[View]:
 def lower_vector_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     order = float(argument(node, "ord", 1, 2))
+    x, dims = emitter.view(operand(node, 0)), _dims(node)
+    if order != 0 and all(x.shape[d] == 1 for d in dims):
+        order = 1.0  # as eager mode: the size of one element, whose power may be out of range
     kind = {math.inf: "REDUCE_MAX", -math.inf: "REDUCE_MIN"}.get(order, "REDUCE_SUM")
 
     def term(p: MicroProgram, v: list[Operand]) -> Operand:
@@ -155,8 +158,8 @@ def lower_vector_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     def root(p: MicroProgram, v: list[Operand]) -> Operand:
         return p.op("SQRT", v[0]) if order == 2 else p.op("POW", v[0], 1 / order)
 
-    terms = _map(emitter, term, emitter.view(operand(node, 0)))
-    total = emit_reduction(emitter, kind, terms, _dims(node), shape(node))
+    terms = _map(emitter, term, x)
+    total = emit_reduction(emitter, kind, terms, dims, shape(node))
     return [total if order in (0, 1, math.inf, -math.inf) else _map(emitter, root, total)]
 
 
