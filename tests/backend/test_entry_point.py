@@ -47,7 +47,7 @@ def test_torch_logs_shows_passes_and_decisions() -> None:
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if "fpga_dynamo" in line]
     text = "\n".join(lines)
-    assert "claimed" in text
+    assert "matched" in text
     assert "1 launches" in text
     assert "atan (aten.atan.default" in text and "falls back to eager mode: no pattern matches" in text
 

@@ -51,7 +51,7 @@ PUTS = {
     ),
     "added up": Case(
         lambda x, i, y: torch.ops.aten.index_put.default(x, [i], y, True), (3, 5), torch.tensor([1]), (5,),
-        offload=0.0, launches=0, why="adds up",
+        offload=0.0, launches=0, why="accumulation",
     ),
 }  # fmt: skip
 

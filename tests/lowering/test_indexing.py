@@ -49,7 +49,7 @@ CASES = {
         INDICES.view(1, 1, 1, 2, 3),
         offload=0.0,
         launches=0,
-        why="table of 5 dimensions",
+        why="5-D table",
     ),
     "a table of float64 stays on the PS": Case(
         lambda x, i: x.gather(1, i),

@@ -134,7 +134,7 @@ ADDENDS = {
         (5, 9),
         (9, 20),
         offload=1 / 2,
-        why="scaled by 2",
+        why="beta=2 is not supported",
     ),
     "an addend and a residual": Case(lambda c, a, b, d: torch.addmm(c, a, b) + d, (5, 20), (5, 9), (9, 20), (5, 20)),
     "a row and a residual": Case(lambda c, a, b, d: d + torch.addmm(c, a, b), (20,), (5, 9), (9, 20), (5, 20)),

@@ -138,7 +138,7 @@ CAT = {
     "of integers": Case(lambda x, y: torch.cat([x, y]), torch.arange(5), torch.arange(3)),
     "of bools": Case(lambda x, y: torch.cat([x > 0, y > 0]), (3, 4), (2, 4)),
     "of integers and floats stays on the PS": Case(
-        lambda x, y: torch.cat([x, y]), torch.arange(5), (3,), offload=0.0, launches=0, why="int64 into torch.float32"
+        lambda x, y: torch.cat([x, y]), torch.arange(5), (3,), offload=0.0, launches=0, why="int64 to torch.float32"
     ),
     "stack": Case(lambda x, y: torch.stack([x, y], 1), (3, 17), (3, 17)),
     "stack at the end": Case(lambda x, y: torch.stack([x, y], -1), (3, 4, 5), (3, 4, 5)),
@@ -163,7 +163,7 @@ OTHERS = {
         torch.arange(5),
         offload=0.0,
         launches=0,
-        why="card cannot hold",
+        why="fill value is out of range",
     ),
     "flip": Case(lambda x: x.flip(1), (3, 17)),
     "flip an image": Case(lambda x: x.flip((2, 3)), (2, 17, 4, 5)),

@@ -219,7 +219,7 @@ TYPES = {
         (5,),
         offload=0.0,
         launches=0,
-        why="for integers only",
+        why="support integers only",
     ),
 }
 

@@ -47,7 +47,7 @@ KINDS = {
     "sum into float64 stays on the PS": Case(
         lambda x: x.sum(dtype=torch.float64), (5,), offload=0.0, launches=0, why="result is float64"
     ),
-    "a scalar stays on the PS": Case(torch.sum, torch.tensor(2.0), offload=0.0, launches=0, why="scalar"),
+    "a scalar stays on the PS": Case(torch.sum, torch.tensor(2.0), offload=0.0, launches=0, why="0-D tensor"),
 }
 
 POSITIONS = {

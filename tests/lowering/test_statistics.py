@@ -45,9 +45,9 @@ CASES = {
         lambda x: ((x > 5).any(), (x > -1).all(0, keepdim=True), torch.all(x), (x > 0).sum(-1), (x > 0).sum()), (4, 30)
     ),
     "a sum of integers": Case(
-        lambda x: x.sum(1), torch.arange(12).view(3, 4), offload=0.0, launches=0, why="int64|more digits"
+        lambda x: x.sum(1), torch.arange(12).view(3, 4), offload=0.0, launches=0, why="int64|float32's precision"
     ),
-    "the variance of a scalar": Case(lambda x: x.var(correction=0), (), offload=0.0, launches=0, why="scalar"),
+    "the variance of a scalar": Case(lambda x: x.var(correction=0), (), offload=0.0, launches=0, why="0-D tensor"),
 }
 
 

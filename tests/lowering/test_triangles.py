@@ -15,7 +15,7 @@ CASES = {
     "nothing left": Case(lambda x: x.tril(-9), (3, 4)),
     "infinite and NaN": Case(lambda x: x.tril(), torch.tensor([[1.0, torch.inf], [torch.nan, torch.nan]])),
     "truth values of a transposed matrix": Case(lambda x: (x.t() > 0).tril(), (5, 17)),
-    "integers": Case(lambda x: x.tril(), torch.arange(6).view(2, 3), offload=0.0, launches=0, why="whole numbers"),
+    "integers": Case(lambda x: x.tril(), torch.arange(6).view(2, 3), offload=0.0, launches=0, why="integer elements"),
 }
 
 
