@@ -70,25 +70,26 @@ __AP_ARITHMETIC(^, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)), SA
 // AMD's headers compare integers of different signs as C compares int and unsigned: as signed ones below 32 bits, and
 // from there on as unsigned ones where the unsigned operand has as many bits as the signed one.
 namespace ap_detail {
-template <int A_, bool SA_, int B_, bool SB_>
+template <int A_, bool SA_, int B_, bool SB_, bool equal_>
 struct compared {
     static constexpr bool as_unsigned = SA_ != SB_ && (A_ >= 32 || B_ >= 32) && (SA_ ? B_ >= A_ : A_ >= B_);
     static constexpr bool sign = (SA_ || SB_) && !as_unsigned;
-    typedef ap_int_base<larger(A_ + (sign && !SA_), B_ + (sign && !SB_)), sign> type;
+    static constexpr int more = as_unsigned && !equal_;  // a negative operand is above all of the other type
+    typedef ap_int_base<larger(A_ + (sign && !SA_), B_ + (sign && !SB_)) + more, sign> type;
 };
 }  // namespace ap_detail
-#define __AP_COMPARE(OP)                                                                         \
+#define __AP_COMPARE(OP, EQUAL)                                                                  \
     template <int A_, bool SA_, int B_, bool SB_>                                                \
     __AP_INLINE bool operator OP(const ap_int_base<A_, SA_>& a, const ap_int_base<B_, SB_>& b) { \
-        typedef typename ap_detail::compared<A_, SA_, B_, SB_>::type type;                       \
+        typedef typename ap_detail::compared<A_, SA_, B_, SB_, EQUAL>::type type;                \
         return type(a).v OP type(b).v;                                                           \
     }                                                                                            \
     __AP_MIXED(OP)
-__AP_COMPARE(==)
-__AP_COMPARE(!=)
-__AP_COMPARE(<)
-__AP_COMPARE(>)
-__AP_COMPARE(<=)
-__AP_COMPARE(>=)
+__AP_COMPARE(==, true)
+__AP_COMPARE(!=, true)
+__AP_COMPARE(<, false)
+__AP_COMPARE(>, false)
+__AP_COMPARE(<=, false)
+__AP_COMPARE(>=, false)
 #undef __AP_COMPARE
 #undef __AP_MIXED

@@ -161,7 +161,7 @@ constexpr double EXACT = 9007199254740992.0 * 0.9375;  // of 2^53, less what rou
 inline int32_t make_factor(double scale) {
     const double units = std::nearbyint(std::ldexp(scale, REQUANTIZE_FRACTION));
     if (!(std::fabs(units) <= requantize_detail::LARGEST_MANTISSA))
-        throw requantize_error("a residual or middle has 16 or more times the scale of the output");
+        throw requantize_error("a residual's or intermediate result's scale is 16 or more times that of the output");
     return static_cast<int32_t>(units);
 }
 
@@ -174,8 +174,9 @@ inline requantize_channel make_channel(double scale, double bias, double greates
                                        double residual = 0) {
     using namespace requantize_detail;
     if (!std::isfinite(scale) || !std::isfinite(bias)) throw requantize_error("a scale or bias is not finite");
-    if (!(std::fabs(scale) < 16)) throw requantize_error("sums have 16 or more times the scale of the output");
-    if (!(greatest >= 0 && greatest < 2147483648.0)) throw requantize_error("sums are beyond 32 bits");
+    if (!(std::fabs(scale) < 16))
+        throw requantize_error("the scale of the sums is 16 or more times that of the output");
+    if (!(greatest >= 0 && greatest < 2147483648.0)) throw requantize_error("sums overflow int32");
     // A bias that the sum's own grid has, or that is too large for its field, becomes part of the offset.
     double moved = scale == 0 ? 0 : std::nearbyint(bias / scale);
     if (!(std::fabs(moved) + greatest < 2147483648.0) || (std::fabs(bias) < 511 && moved * scale != bias)) moved = 0;
@@ -192,11 +193,12 @@ inline requantize_channel make_channel(double scale, double bias, double greates
         fits = std::fabs(mantissa) <= LARGEST_MANTISSA &&
                greatest * std::fabs(mantissa) + std::ldexp(added, places) <= EXACT;
     }
-    if (!fits) throw requantize_error("sums are too large for their scale: their products exceed 53 bits");
+    if (!fits) throw requantize_error("requantization needs more than 53 bits: the sums are too large for their scale");
     double units = std::nearbyint(std::ldexp(rest, REQUANTIZE_FRACTION));
     if (std::fabs(units) > LARGEST_BIAS) {
         // Far outside 8 bits whatever the sum is; else there is nothing to be done.
-        if (greatest * std::fabs(scale) + residual > 200) throw requantize_error("a bias is beyond 512 LSB");
+        if (greatest * std::fabs(scale) + residual > 200)
+            throw requantize_error("a bias exceeds 512 LSB of the output");
         units = std::copysign(LARGEST_BIAS, units);
     }
     const uint32_t all = static_cast<uint32_t>(offset) + static_cast<uint32_t>(static_cast<int64_t>(moved));

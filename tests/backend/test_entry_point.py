@@ -57,6 +57,7 @@ def test_importing_the_package_configures_no_logging() -> None:
 import logging, sys
 before = (logging.root.level, list(logging.root.handlers))
 import fpga_dynamo
+fpga_dynamo.fpga  # names are imported on first use
 assert (logging.root.level, list(logging.root.handlers)) == before
 package = [n for n in logging.root.manager.loggerDict if n.split(".")[0] in ("fpga_dynamo", "xclbin_build")]
 assert package

@@ -54,7 +54,7 @@ def test_a_slot_larger_than_its_tensor_is_refused_whoever_wrote_it(xclbin: str, 
                 slot[5] += 5000
         path.write_bytes(seal.serialise(path.stem, entry.header, bytes(entry.raw)))
     counts()
-    with pytest.warns(RuntimeWarning, match="made again: a slot of tanh whose sizes contradict each other"):
+    with pytest.warns(RuntimeWarning, match="compiled again: a slot of tanh whose sizes contradict each other"):
         assert torch.equal(run(torch.tanh, xclbin, IMAGE), expected)
     assert counts()[0] == 1
 

@@ -351,7 +351,7 @@ def test_kernels_of_a_replaced_xclbin_do_not_start(card: Card) -> None:
     uuid = card.device.load_xclbin(other)
     assert uuid.to_string() != card.uuid.to_string()
     assert run.state() == state
-    with pytest.raises(DeviceError, match="after kernel 'vadd' was opened"):
+    with pytest.raises(DeviceError, match="since kernel 'vadd' was opened"):
         run.start()
     for buffer in buffers:
         buffer.write(b"\1" * buffer.size(), 0)  # the host's side is still there

@@ -77,10 +77,11 @@ def expected(pair: tuple[int, int, int, int], a: int, b: int, n: int) -> list[st
     quotient = towards_zero(a, b) if b else 0
     found = [str(x) for x in (a + b, a - b, a * b, a & b, a | b, a ^ b)]
     found += [str(quotient), str(a - b * quotient)] if b else ["-", "-"]
-    x, y = a, b
+    x, y, equal = a, b, a == b
     if signed != other_signed and max(width, other) >= 32 and (other >= width if signed else width >= other):
-        x, y = (value & ((1 << max(width, other)) - 1) for value in (a, b))  # C's rule for int and unsigned
-    found.append("".join(str(int(x)) for x in (x < y, x <= y, x > y, x >= y, x == y, x != y)))
+        x, y = (value & ((2 << max(width, other)) - 1) for value in (a, b))  # AMD's rule, near C's for int and unsigned
+        equal = (a ^ b) & ((1 << max(width, other)) - 1) == 0
+    found.append("".join(str(int(x)) for x in (x < y, x <= y, x > y, x >= y, equal, not equal)))
     found += [str(wrapped(a << n, width, signed)), str(a >> n), str(-a), str(wrapped(~a, width, signed))]
     found += [str(wrapped(a, other, other_signed)), str(bits << other | b & ((1 << other) - 1))]
     found += [str(bits >> half), str(bits >> (width // 3) & 1), str(wrapped(replaced, width, signed))]
@@ -225,8 +226,8 @@ def test_arithmetic_of_fixed_point(tmp_path: Path) -> None:
     for x in range(-128, 128):
         for y in range(-64, 64):
             a, b = Fraction(x, 32), Fraction(y, 4)
-            # Behind the point as many bits as the dividend has there, and as the divisor has in front of it.
-            quotient = int(a / b * 2**10) / Fraction(2**10) if y else Fraction(0)
+            # Behind the point as many bits as the dividend has there.
+            quotient = int(a / b * 2**5) / Fraction(2**5) if y else Fraction(0)
             sums, differences, products, compared, negative, divided, one, thrice, above, less, unsigned = next(
                 lines
             ).split()

@@ -130,7 +130,7 @@ def test_an_xclbin_that_says_nothing_of_functions_has_none() -> None:
 
 def test_a_functions_sizes_are_the_kernels() -> None:
     """hls_kernels/engine has them in config.hpp and processes/epilogue.hpp, and what is packed has as many words."""
-    engine = Path(functions.__file__).parents[4] / "hls_kernels/engine"
+    engine = Path(functions.__file__).parents[5] / "hls_kernels/engine"
     found: dict[str, int] = {}
     for name in ("config.hpp", "processes/epilogue.hpp"):
         for line in re.findall(r"^constexpr int (\w+ = [^;?]+);", (engine / name).read_text(encoding="utf-8"), re.M):

@@ -354,7 +354,7 @@ def test_what_people_hold() -> None:
             assert compare(held, again, data).output_db == pytest.approx(compare(model, graph, data).output_db)
     chosen = mixed_precision(program, data, lambda candidate: 1.0, 0.0, progress=False)
     assert chosen.in_float == []
-    with pytest.raises(OptionError, match="quantised already"):
+    with pytest.raises(OptionError, match="already quantized"):
         quantize(graph, data, progress=False)
     with pytest.raises(OptionError, match="got function"):
         quantize(lambda x: x, data, progress=False)  # type: ignore[arg-type]

@@ -235,7 +235,7 @@ def test_bad_platform_is_an_error(tmp_path: Path, change: tuple[str, str], words
         (('name = "SLR1"', 'name = "SLR2"'), "called SLR0, SLR1 and so on, in that order, not 'SLR2'"),
         (('banks = ["DDR[1]"]', 'banks = ["DDR[4]"]'), "no bank 'DDR[4]'; did you mean 'DDR["),
         (("dsp = 2877", "dps = 2877"), "[[slr]] 0: unknown key 'dps'; did you mean 'dsp'?"),
-        (("dsp = 2877", "dsp = -1"), "'dsp' must be 0 or more, not -1"),
+        (("dsp = 2877", "dsp = -1"), "'dsp' must be from 0 to 1e+18, not -1"),
         (("uram = 1280", ""), "[resources]: key 'uram' is missing"),
         (("[usable]\nsource = ", "[usable]\nsauce = "), "[usable]: unknown key 'sauce'; did you mean 'source'?"),
     ],
