@@ -123,6 +123,7 @@ lint: $(installed)
 	$(bin)/lint-imports
 	$(bin)/clang-format --dry-run --Werror $(cpp)
 	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
+	$(bin)/python -m tests.prose
 	$(bin)/codespell
 
 # clang-tidy over the C++ of both: minutes, so it is no part of `make lint`; .ci/run runs it.

@@ -286,15 +286,15 @@ def test_other_mistakes_are_one_sentence_too() -> None:
     with pytest.raises(OptionError, match=r"pass \['linear'\]"):
         FPGAQuantizer(capabilities="linear")
     for calibration in (x, {"input": x}, 3):
-        with pytest.raises(OptionError, match=f"not a {type(calibration).__name__}"):
+        with pytest.raises(OptionError, match=f"got an? {type(calibration).__name__}"):
             quantize(model, calibration, progress=False)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="item 1 produces non-finite values"):
         quantize(model, [x, x * math.nan], progress=False)
-    with pytest.raises(OptionError, match=r"the model is bfloat16, .* give model.float\(\)"):
+    with pytest.raises(OptionError, match=r"the model is bfloat16; .* pass model.float\(\)"):
         quantize(nn.Linear(2, 2).bfloat16(), [x.bfloat16()], progress=False)
-    with pytest.raises(OptionError, match="not a Linear"):
+    with pytest.raises(OptionError, match="got a Linear"):
         round_biases(model)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="not a Linear"):
+    with pytest.raises(OptionError, match="got a Linear"):
         compare(model, model, [x])  # type: ignore[arg-type]
 
 
