@@ -322,7 +322,8 @@ def test_explaining_for_another_recipe_changes_nothing_for_what_is_compiled() ->
 
 
 def test_devices() -> None:
-    on_card(mlp(4, 2).eval())(torch.randn(2, 4))
+    compiled = on_card(mlp(4, 2).eval())  # its weights are on the card for as long as it lives
+    compiled(torch.randn(2, 4))
     card = open_card(fpga_dynamo.Options())
     reports = fpga_dynamo.devices()
     assert [report.index for report in reports] == list(range(len(reports)))

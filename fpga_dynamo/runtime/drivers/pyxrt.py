@@ -142,8 +142,8 @@ class kernel:
         """Raises DeviceError if the card was given another xclbin since, whether it has taken that or not."""
         if self.handle is None:
             raise DeviceError(
-                f"another xclbin was loaded to card {self.index} after kernel '{self.name}' was opened; open the "
-                "kernel again"
+                f"card {self.index} has been loaded with another xclbin since kernel '{self.name}' was opened; "
+                "open it again"
             )
 
     def group_id(self, argument: int) -> int:
