@@ -55,7 +55,7 @@ def prices(system: System, applications: Sequence[Compiled], shares: Sequence[fl
 
 
 def priced_work(compiled: Compiled, price: Array) -> float:
-    costs = np.array(compiled.totals)
+    costs = np.array(compiled.totals).reshape(-1, len(price))
     return float(np.where(np.isfinite(costs), costs * price, np.inf).min(axis=1).sum())
 
 
