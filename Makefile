@@ -52,8 +52,8 @@ $(installed): constraints.txt pyproject.toml $(native)
 	$(pip) install -q -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0
 	$(pip) install -q -c constraints.txt scikit-build-core nanobind cmake ninja
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[test]'
-	# Last, or pip complains at each later step that torchvision asks for another torch.
-	$(pip) install -q -c constraints.txt --no-deps torchvision
+	# Last, or pip complains at each later step that torchvision asks for another torch. Of hls4ml the tests use files only.
+	$(pip) install -q -c constraints.txt --no-deps torchvision hls4ml
 	touch $@
 
 demo: $(installed)

@@ -1,9 +1,9 @@
 """Pass: the launches of a graph on the hardware engine, and their commands.
 
-`torch.compile` (launch.py) and `fpga-dynamo estimate` both lower here. All that the engine can compute
-goes there, whatever a launch costs: the user who builds an xclbin of an engine wants to see it at work. A pattern
-refuses while it emits what an engine of these sizes cannot do. Then the graph is lowered again without that match, and
-its nodes run on the host.
+`torch.compile` (launch.py) and `fpga-dynamo estimate` both lower here. Every node that the engine supports runs there,
+whatever a launch costs: who builds an xclbin of an engine asks for that. A pattern may refuse a match while it emits
+commands, if the engine's memories are too small. Then the graph is lowered again without that match, and the nodes of
+the match run on the host.
 """
 
 from __future__ import annotations
