@@ -53,7 +53,10 @@ def recipe(tmp_path: Path, text: str) -> Path:
         ('[kernel."k-1"]\ncores = ["pool"]', "C identifier"),
         ('[kernel.k]\ncores = ["none.hpp"]', "does not exist"),
         ('[kernel.k]\nsource = "none.cpp"', "cannot be read"),
-        ('[kernel.k]\ncores = ["pool"]\nmemory = { arean = "DDR[0]" }', "not a pointer argument; did you mean 'arena'"),
+        (
+            '[kernel.k]\ncores = ["pool"]\nmemory = { arean = "DDR[0]" }',
+            "not a pointer argument; did you mean 'arena'?",
+        ),
         ('[kernel.k]\ncores = ["pool"]\nmemory = { arena = "DDR[9]" }', "no bank 'DDR[9]'; did you mean 'DDR["),
         ('[kernel.k]\ncores = ["pool"]\n[tiles]\nROW = 3', "unknown tile constant 'ROW'; did you mean 'ROWS'?"),
         ('[kernel.k]\ncores = ["pool"]\n[tiles]\nROWS = 0', "must be at least 1"),
