@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401 - its logging keeps the standard error that it finds, so it is imported before tests replace that
 
 from tests.marks import EXTENDED
 
