@@ -66,6 +66,8 @@ def test_a_board_that_cannot_be_used_is_refused(options: dict[str, Any], words: 
     assert words in str(error.value)
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_a_recipe_beside_a_board_is_built_for_it() -> None:
     model, x = network(), torch.randn(1, 3, 8, 8)
     found = explained(model, x, platform="u250", recipe="emulator", partition="greedy")
