@@ -5,6 +5,7 @@
 #   PYTHON=python3   the interpreter that makes it
 #   TORCH_INDEX=URL  another index for torch, such as https://download.pytorch.org/whl/cpu, whose wheel is the smallest
 #   TORCH=2.15.0     the version of torch that `make test-torch` runs, in a virtual environment of its own
+#   PART=1/3         of `make extended`: of three parts the first
 #   JOBS=2           processes that `make test` runs
 #   EXAMPLES=2000 SEED=0   of `make fuzz`
 #   XRT_EXAMPLES=250       of `make xrt`, for each of two ways
@@ -18,6 +19,7 @@ PYTHON ?= python3
 TORCH_INDEX ?=
 TORCH ?= 2.15.0
 JOBS ?= 2
+PART ?= 1/1
 EXAMPLES ?= 2000
 XRT_EXAMPLES ?= 250
 SEED ?= 0
@@ -80,9 +82,9 @@ $(torch_venv)/.installed: constraints.txt pyproject.toml $(native)
 	$(torch_pip) --no-deps torchvision
 	touch $@
 
-# What `make test` tests with a few cases, with more of them.
+# What `make test` tests with a few cases, with more of them; `.ci/run` runs a part.
 extended: $(installed)
-	$(bin)/python -m pytest -q -n $(JOBS) --durations=10 -m extended tests
+	$(bin)/python -m pytest -q -n $(JOBS) --durations=25 -m extended --part $(PART) tests
 
 # The test benches of the cores as synthesis sees them: all cases, in both C++ standards, at every tile shape.
 benches: $(installed)

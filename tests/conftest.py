@@ -80,8 +80,12 @@ def internal_errors_fall_back(request: pytest.FixtureRequest, monkeypatch: pytes
         monkeypatch.delenv("FPGA_DYNAMO_INTERNAL_ERRORS")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", default="1/1", metavar="K/N", help="of the extended tests, every N-th from the K-th on")
+
+
 @pytest.hookimpl(tryfirst=True)  # marks decide what is run
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     rank = {here / name: position for position, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
@@ -94,3 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 for mark in EXTENDED:
                     item.add_marker(mark)
             cases[test] += 1
+    part, parts = map(int, config.getoption("--part").split("/"))
+    extended = [item for item in items if item.get_closest_marker("extended")]
+    left_out = {item for number, item in enumerate(extended) if number % parts != part - 1}
+    items[:] = [item for item in items if item not in left_out]

@@ -33,6 +33,7 @@ _TUNING_TABLES = {
     "winograd": ("step", "weight", "exposed", "transform", "start"),
 }
 _BY_PLAN = ("winograd",)
+_MOST_BANKS = 256  # of one [[bank]] entry; the largest card has 64
 _MAX_TAG = 15  # mem_data.m_tag holds 16 bytes with its terminating zero
 
 
@@ -260,8 +261,10 @@ def _banks(table: toml_table.Table) -> tuple[Bank, ...]:
             banks.append(Bank(tag, kind, base, size))
             continue
         count = entry.get("count", int)
-        if count < 1:
-            raise RecipeError(f"{entry.where}: 'count' of bank '{tag}' must be at least 1, not {count}.")
+        if not 1 <= count <= _MOST_BANKS:
+            raise RecipeError(
+                f"{entry.where}: 'count' of bank '{tag}' must be from 1 to {_MOST_BANKS}, not {shown(count)}."
+            )
         banks += [Bank(f"{tag}[{i}]", kind, base + i * size, size) for i in range(count)]
     if not banks:
         raise RecipeError(f"{table.where}: a platform needs at least one [[bank]].")

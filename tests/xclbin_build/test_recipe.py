@@ -205,7 +205,7 @@ def test_bad_kernel_source_is_an_error(tmp_path: Path, code: str, words: str) ->
         (("launch_us = 2 ", "lunch_us = 2 "), "did you mean 'launch_us'?"),
         (("clock_mhz = 165", "clock_mhz = 0"), "'clock_mhz' must be above 0"),
         (("clock_mhz = 165", "clock_mhz = inf"), "'clock_mhz' must be above 0 and at most 1e+18, not inf"),
-        (('kind = "ddr4"', 'count = 0\nkind = "ddr4"'), "'count' of bank 'DDR[0]' must be at least 1, not 0"),
+        (('kind = "ddr4"', 'count = 0\nkind = "ddr4"'), "'count' of bank 'DDR[0]' must be from 1 to 256, not 0"),
         (('kind = "ddr4"', 'kind = "dd4"'), "did you mean 'ddr4'?"),
         (('tag = "DDR[1]"', 'tag = "DDR[0]"'), "must differ"),
         (

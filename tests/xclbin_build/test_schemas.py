@@ -70,6 +70,7 @@ PLATFORM_FAULTS: dict[str, Callable[[Document], object]] = {
     "a clock of 0": lambda d: d.update(clock_mhz=0),
     "no bank": lambda d: d.update(bank=[]),
     "a bank of another kind": lambda d: d["bank"][0].update(kind="ddr5"),
+    "too many banks": lambda d: d["bank"][0].update(count=10**9),
     "half a KiB": lambda d: d["bank"][0].update(bytes=4608),
     "a region without DSPs": lambda d: d["slr"][0].pop("dsp"),
     "a resource below 0": lambda d: d["resources"].update(lut=-1),
