@@ -1,4 +1,4 @@
-"""Time inside the software card, by the time stamps that the card itself takes around each command of a launch."""
+"""Time inside the emulator, by the time stamps that the card itself takes around each command of a launch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CommandTime:
 def products(model: Callable[..., Any], example: Tensor) -> int:
     """Multiply-accumulates that the card performs for a call of the model, those of Winograd's transforms left out.
 
-    Compiles the model anew, and so forgets what Dynamo has compiled.
+    Compiles the model again, and so forgets what Dynamo has compiled.
     """
     torch.compiler.reset()
     with collect_programs() as programs, torch.no_grad():

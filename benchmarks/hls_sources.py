@@ -1,11 +1,11 @@
-"""Sources of others: whether the checker gets through them, and whether the software card builds them.
+"""Sources of others: whether the checker gets through them, and whether the emulator builds them.
 
     python -m benchmarks.hls_sources CHECKOUT [--build] [--seconds 60] [--each 30]
 
 A design is what a Tcl script of Vitis HLS names (`set_top`, `add_files` without `-tb`), or, with none of these in its
 folder, a function of `extern "C"` in a C++ file with a pragma. CHECKOUT is a repository's working tree; none of it is
 part of this project. Designs are divided by the first folder that they lie in, of each of which the first --each are
-taken. `--build` builds those that are kernels (`extern "C"`) for the software card. Whatever a loop is found to be is
+taken. `--build` builds those that are kernels (`extern "C"`) for the emulator. Whatever a loop is found to be is
 not held against anything: there are no reports of these.
 """
 
@@ -103,7 +103,7 @@ def checked(design: Design, seconds: float) -> str:
 
 
 def built(design: Design, seconds: float) -> str:
-    """Why a kernel cannot be built for the software card; "" if it can."""
+    """Why a kernel cannot be built for the emulator; "" if it can."""
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder) / "recipe.toml"
         recipe.write_text(f'name = "other"\n\n[kernel.{design.top}]\nsource = "{design.sources[0]}"\ncu = 1\n')
@@ -136,7 +136,7 @@ def _first_error(text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hls_sources", description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--build", action="store_true", help="build kernels for the software card, too")
+    parser.add_argument("--build", action="store_true", help="build kernels for the emulator, too")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each design (60)")
     parser.add_argument("--each", type=int, default=30, help="designs of each of the checkout's first folders (30)")
     parser.add_argument("--jobs", type=int, default=2, help="at a time (2)")
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             chosen.append(design)
     steps = {"checked": (checked, chosen)}
     if options.build:
-        steps["built for the software card"] = (built, [design for design in chosen if design.kernel])
+        steps["built for the emulator"] = (built, [design for design in chosen if design.kernel])
     for what, (step, those) in steps.items():
         right = 0
         with ThreadPoolExecutor(options.jobs) as pool:

@@ -1,4 +1,4 @@
-"""The machine's roofs, measured by machine.cpp: compiled when needed, with the compiler of the software card."""
+"""The machine's roofs, measured by machine.cpp: compiled when needed, with the compiler of the emulator."""
 
 from __future__ import annotations
 

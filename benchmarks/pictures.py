@@ -118,7 +118,7 @@ def memory(result: Result, path: Path, contestants: Sequence[str]) -> None:
 
 def roofline(result: Result, path: Path) -> None:
     """Commands as points under the roofs of the machine, a colour for each opcode; the area says the time."""
-    figure, axes = _axes(6.0, "Roofline: commands of a network on the software card")
+    figure, axes = _axes(6.0, "Roofline: commands of a network on the emulator")
     measured = [row for row in result.rows if "gflops" in row.figures]
     intensities = [row.figures["flops_per_byte"] for row in measured] or [1.0]
     span = np.geomspace(min(intensities) / 4, max(intensities) * 4, 200)

@@ -21,7 +21,7 @@ def first_call(workload: str, contestant: str, threads: int, xclbin: str) -> dic
     torch.set_num_threads(threads)
     model, x = WORKLOADS[workload].make()
     with torch.no_grad():
-        model(x)  # eager's own start is nobody's compile time
+        model(x)  # eager mode's own start is nobody's compile time
         began = time.perf_counter()
         compiled = _compiled(model, contestant, xclbin)
         compiled(x)
@@ -40,7 +40,7 @@ def memory(workload: str, contestant: str, threads: int, xclbin: str, calls: int
             compiled(x)
         gc.collect()
         peak = _status()["VmHWM"]
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # VmHWM begins anew
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # VmHWM begins again
         for _ in range(calls):
             compiled(x)
     status = _status()

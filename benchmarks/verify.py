@@ -1,4 +1,4 @@
-"""No answer, no time: every contestant's outputs are compared with eager's before it is measured."""
+"""No answer, no time: every contestant's outputs are compared with eager mode's before it is measured."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TOLERANCE = 1e-3
 
 
 class WrongOutputError(Exception):
-    """A contestant's answer is not eager's."""
+    """A contestant's answer is not eager mode's."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """An input and eager's output for it."""
+    """An input and eager mode's output for it."""
 
     given: Tensor
     expected: Tensor

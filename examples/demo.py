@@ -4,7 +4,7 @@
 
 1. A small CNN learns scikit-learn's handwritten digits for a few seconds and then reads the ones it has not seen.
 2. ResNet-50, with random weights (nothing is downloaded), looks at one of scikit-learn's photographs.
-3. The network of 1, quantised to 8 bits by torchao's flow, reads the same digits: with integers, and eager's bits.
+3. The network of 1, quantised to 8 bits by torchao's flow, reads the same digits: with integers, and eager mode's bits.
 
 Exit code 1 if the card and eager disagree.
 """
@@ -134,7 +134,7 @@ def demonstrate_digits(backend: str, options: dict[str, Any], out: Path) -> tupl
 
 
 def demonstrate_int8(trained: Trained, backend: str, options: dict[str, Any]) -> bool:
-    """Returns whether the card's results of the quantised network are eager's to the bit."""
+    """Returns whether the card's results of the quantised network are eager mode's to the bit."""
     console.print(Rule("The digits in INT8"))
     images = trained.test_images
     calibration = trained.train_images.split(len(images))[:2]  # exported graphs have one size of batch
@@ -145,7 +145,7 @@ def demonstrate_int8(trained: Trained, backend: str, options: dict[str, Any]) ->
         explained = fpga_dynamo.explain(model, images, options=options or None)
     table = Table("", "float32", "INT8, eager", "INT8, card", title="scales are powers of two")
     table.add_row("accuracy", *(f"{trained.accuracy(scores):.2%}" for scores in (real, eager, card)))
-    table.add_row("bits of eager's result", "", "", "the same" if torch.equal(card, eager) else "others")
+    table.add_row("bits of eager mode's result", "", "", "the same" if torch.equal(card, eager) else "others")
     products = [node for graph in explained.graphs for node in graph.nodes if node.macs]
     integers = sum(node.macs for node in products if node.how.startswith("int8"))
     table.add_row("multiplied in int8", "", "", f"{integers / max(sum(node.macs for node in products), 1):.0%}")

@@ -1,4 +1,4 @@
-"""What can go wrong, as types. Every message names the thing and the way out."""
+"""Exception types. Every message names what is wrong and the remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class FpgaError(RuntimeError):
 
 
 class InternalError(FpgaError):
-    """A mistake of the compiler's own; the graph is left to eager, but for ``strict=True``."""
+    """A fault of the compiler itself. The graph falls back to eager mode, except with ``strict=True``."""
 
 
 class OptionError(FpgaError, ValueError):
@@ -46,4 +46,4 @@ class DeviceError(FpgaError):
 
 
 class VerificationError(FpgaError):
-    """``verify=True`` and a partition's result is not eager's; the message names the first node that diverges."""
+    """``verify=True`` and a partition's result differs from eager mode's; the message names the first such node."""

@@ -20,8 +20,8 @@ class Options:
         board's cost model and partition. None is the emulator's own platform.
     recipe: name or path of the recipe that is built when no xclbin is given. None is the platform's own for the element
         type of the graph: an engine of int8 for a quantized graph, of bfloat16 or of float32.
-    driver: which driver serves the card: ``emulated`` is the software card, ``xrt`` AMD's XRT, ``pyxrt`` the same by
-        AMD's Python module. None is $FPGA_DYNAMO_DRIVER, else ``xrt`` for an xclbin that was built for a card.
+    driver: which driver serves the card: ``emulated`` is the emulator, ``xrt`` AMD's XRT, ``pyxrt`` the same by AMD's
+        Python module. None is $FPGA_DYNAMO_DRIVER, else ``xrt`` for an xclbin that was built for a card.
     device: index of the card.
     policy: scheduling policy, by name (``fpga_dynamo.runtime.scheduling.policies``).
     partition: ``cost`` offloads what pays for its launch and transfers, ``greedy`` whatever a core can run.

@@ -35,7 +35,7 @@ BANNED = {
     r"real numbers": "float32",
     r"own scales": "dynamic quantization",
     r"ways? out": "epilogue",
-    r"left to eager|leaves? to eager|the host's": "falls back to eager",
+    r"left to eager|leaves? to eager|(?:is|are|stays?|remains?) the host's": "falls back to eager",
     r"sideways": "spatial tiling along width",
     r"anew": "again",
     r"meanwhile": "name the time",
@@ -57,7 +57,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`*_]*[A-Z0-9\x00])"
 _ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|approx|resp|Fig|No)\.")
 _WORD = re.compile(r"[\w\x00]")
 
-LEGACY = {"fpga_dynamo": 440, "xclbin_build": 104, "hls_kernels": 112}
+LEGACY = {"fpga_dynamo": 201, "xclbin_build": 102, "hls_kernels": 98}
 """Findings in sources that were written before the rules, by folder: a number here may only fall."""
 
 
@@ -157,10 +157,15 @@ def _python_texts(source: str) -> Iterator[tuple[int, str]]:
         yield start, " ".join(block)
 
 
+_LITERAL_BLOCK = re.compile(r"(?<=::)\n[ \t]*\n(?P<indent>[ \t]+)[^\n]*(?:\n[ \t]*(?=\n)|\n(?P=indent)[^\n]*)*")
+"""The indented lines behind a line that ends in ``::``."""
+
+
 def _prose(line: int, text: str) -> Iterator[tuple[int, str]]:
     """Paragraphs of a string, unless it is code or a name."""
     if len(text.split()) < 3 or "#include" in text or re.search(r"^\s*(import|from|def) \w", text, re.MULTILINE):
         return
+    text = _LITERAL_BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
     for paragraph in re.split(r"\n\s*\n|\n\s*(?=[*-] |\w+: )", text):
         yield line, paragraph
         line += paragraph.count("\n") + 1

@@ -41,7 +41,7 @@ def test_what_is_private_is_found(source: str, name: str) -> None:
         "from torch.fx import GraphModule",
         "from fpga_dynamo._native import fingerprints",
         "self._base._graph",
-        '"torch._dynamo.reset() has it compiled anew"',
+        '"torch._dynamo.reset() has it compiled again"',
     ],
 )
 def test_what_is_public_or_not_pytorchs_is_let_pass(source: str) -> None:

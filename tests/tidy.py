@@ -1,7 +1,7 @@
 """What clang-tidy finds in the C++ of hls_kernels and fpga_dynamo/native: ``python -m tests.tidy``, for `make tidy`.
 
 Native sources are compiled as CMake says, all cores and the engine as synthesis sees them: clang does not know the
-vector functions of g++ that the software card is compiled with. Which checks there are says `.clang-tidy`.
+vector functions of g++ that the emulator is compiled with. Which checks there are says `.clang-tidy`.
 """
 
 from __future__ import annotations

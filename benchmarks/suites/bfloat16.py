@@ -1,7 +1,7 @@
 """bfloat16: models in it, and training steps of float32 models under autocast; ours beside eager and inductor.
 
-The answer is held against eager's in float64 of the same numbers: its error may be `TOLERANCE` times that of eager in
-bfloat16.
+The answer is held against eager mode's in float64 of the same numbers: its error may be `TOLERANCE` times that of eager
+in bfloat16.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def measure(case: Case, settings: Settings, row: Row) -> None:
     errors = {name: float((answer - exact).norm() / exact.norm()) for name, answer in answers.items()}
     row.figures |= {f"{name}_error": error for name, error in errors.items() if name != "exact"}
     if OURS in errors and not errors[OURS] <= TOLERANCE * errors[EAGER]:
-        wrong = WrongOutputError(f"the error is {errors[OURS]:.1e}, eager's in bfloat16 {errors[EAGER]:.1e}")
+        wrong = WrongOutputError(f"the error is {errors[OURS]:.1e}, eager mode's in bfloat16 {errors[EAGER]:.1e}")
         row.failures[OURS] = describe(wrong)
     row.add(interleave(contestants, settings.seconds, least_rounds=settings.least_rounds))
     if OURS in contestants:

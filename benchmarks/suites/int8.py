@@ -106,7 +106,7 @@ class Quantised(nn.Module):
 
 
 def _products_of(model: nn.Module, x: Tensor, step: float | None) -> SelfTimed:
-    """The seconds of a call's products in the card; first, that its results are eager's, to a `step` in integers."""
+    """Seconds of a call's products on the card; checks first that integers are at most `step` off eager mode's."""
     on_card, wanted = OnCard(model, x), cases(model, x)
     if step is None:
         check(on_card, wanted)
@@ -114,7 +114,7 @@ def _products_of(model: nn.Module, x: Tensor, step: float | None) -> SelfTimed:
         for case in wanted:
             worst = float((on_card(case.given) - case.expected).abs().max())
             if not worst <= 1.01 * step:
-                raise WrongOutputError(f"a result is {worst / step:.1f} steps from eager's")
+                raise WrongOutputError(f"a result is {worst / step:.1f} steps from eager mode's")
 
     def seconds() -> float:
         with fpga_dynamo.trace() as trace:
@@ -172,7 +172,7 @@ def _onnxruntime(model: Quantised, x: Tensor, threads: int) -> Callable[[], obje
     found = torch.from_numpy(session.run(None, {"x": given})[0]).float() * model.out_scale
     worst = float((found - model(x)).abs().max()) / model.out_scale
     if not worst <= 2.01:
-        raise WrongOutputError(f"a result is {worst:.1f} steps from eager's")
+        raise WrongOutputError(f"a result is {worst:.1f} steps from eager mode's")
     return lambda: session.run(None, {"x": given})
 
 

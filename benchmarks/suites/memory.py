@@ -1,6 +1,6 @@
 """How much memory a model takes: resident memory of processes of their own, and the card's regions.
 
-The software card's memory is host memory and so within the process's. `dynamo` shows what Dynamo and AOTAutograd take
+The emulator's memory is host memory and so within the process's. `dynamo` shows what Dynamo and AOTAutograd take
 with nothing behind them, which is no backend's doing.
 """
 
@@ -74,7 +74,7 @@ def _targets(figures: dict[str, float]) -> list[Target]:
     ours, eager = figures.get(f"{OURS}_warm_peak_bytes"), figures.get(f"{EAGER}_warm_peak_bytes")
     if ours and eager:
         allowed = eager + figures["weight_bytes"] + figures["arena_bytes"]
-        what = "MB at most when warm, eager's + packed weights + arena"
+        what = "MB at most when warm, eager mode's + packed weights + arena"
         targets.append(Target(what, ours / 1e6, allowed / 1e6, "at most"))
     return targets
 

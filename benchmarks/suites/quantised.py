@@ -2,8 +2,8 @@
 
 Inductor's are quantised by torchao's pt2e flow for x86, the others' by onnxruntime (int8_peers.py); ours by the flow
 for x86, too, and in rows of their own by ours, which leaves none of a transformer's products in float. Calibrated on
-random inputs: speed does not depend on what the scales are. The answer is held against eager's of the same quantised
-network, whose own integers depend on the order of its sums.
+random inputs: speed does not depend on what the scales are. The answer is held against eager mode's of the same
+quantised network, whose own integers depend on the order of its sums.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A plain Vitis HLS kernel on the software card, driven by pyxrt's calls."""
+"""A plain Vitis HLS kernel on the emulator, driven by pyxrt's calls."""

@@ -1,4 +1,4 @@
-"""Runs vadd.cpp on the software card with pyxrt's calls: `python -m examples.plain_kernel.run`."""
+"""Runs vadd.cpp on the emulator with pyxrt's calls: `python -m examples.plain_kernel.run`."""
 
 from __future__ import annotations
 

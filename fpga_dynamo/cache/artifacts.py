@@ -49,7 +49,7 @@ _recorded: ContextVar[list[tuple[str, bytes]] | None] = ContextVar("fpga_dynamo_
 
 @contextmanager
 def recording() -> Iterator[list[tuple[str, bytes]]]:
-    """Yields a list that receives every entry which this thread makes or uses meanwhile, as (key, content)."""
+    """Yields a list that receives every entry which this thread makes or uses in the block, as (key, content)."""
     entries: list[tuple[str, bytes]] = []
     token = _recorded.set(entries)
     try:

@@ -106,7 +106,7 @@ def graph_from_plain(plain: Any) -> GraphModule:
         return GraphModule(torch.nn.Module(), graph)
     except CorruptError:
         raise
-    except Exception as error:  # of whatever kind: FX makes source text of what it is given
+    except Exception as error:  # any exception type: FX compiles the source text that it reads
         raise CorruptError(f"not a graph: {error}") from error
 
 

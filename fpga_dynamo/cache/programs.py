@@ -1,7 +1,7 @@
 """Plans (what lowering decided about a graph) as plain data, and back in terms of the nodes of a graph that is equal.
 
-What can be computed anew in no time is not stored: expressions of packs, eager parts, dependencies. Command lists are
-stored as the words that they are; of the commands that they came from only what `explain` and traces tell.
+What is cheap to compute again is not stored: expressions of packs, eager parts, dependencies. Command lists are stored
+as words; of the commands themselves, only what `explain` and traces show.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A file is MAGIC, the SHA-256 of the rest, the length of a JSON text, that text, and raw bytes. The text repeats the key,
 so that a file under another's name is not taken for it. Whatever is wrong with a file, it is as if it were not there,
-but for a warning; the next compilation writes it anew.
+but for a warning; the next compilation writes it again.
 """
 
 from __future__ import annotations

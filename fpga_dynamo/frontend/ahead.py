@@ -34,7 +34,7 @@ class Snapshot:
         options = pickler_options(_KEPT.__contains__)
         graph = Graph()
         graph.output(graph.graph_copy(module.graph, {}))
-        # Of the module no more than the graph needs: tracing hangs on it what cannot be pickled.
+        # Only what the graph needs of the module: tracing adds attributes that cannot be pickled.
         try:
             self._graph = GraphPickler.dumps(GraphModule(module, graph), options)
         except Exception as error:  # of whatever kind: PyTorch's pickler has many

@@ -305,7 +305,7 @@ def _compile_backward(module: GraphModule, inputs: Sequence[Any], frame: _Frame)
     settle_strides(module)
     if has_symbols(module):
         return _compile(module, (), frame)
-    follow(module, inputs)  # after it: in which strides gradients are handed out hangs on eager's images, not these
+    follow(module, inputs)  # after it: the strides of returned gradients are those of eager mode's feature maps
     program, _ = _laid_out(module, (), frame)
     return _noted(program, frame)
 

@@ -85,7 +85,7 @@ class DoubleBackward:
         return run
 
     def gradients(self, hook: _Hook, given: Gradients, tangents: Gradients) -> Gradients | str:
-        """Differentiable gradients for those that are not None in `given`; why not, if there are none."""
+        """Differentiable gradients for those that are not None in `given`, or the reason why they cannot be had."""
         inputs, edges = hook.inputs, hook.edges
         fresh = list(inputs)
         for i in self.tensors:

@@ -1,9 +1,9 @@
-"""What Dynamo leaves to eager of what is compiled for this backend and why, and when recurrent layers are traced.
+"""Which code Dynamo keeps out of the graphs for this backend and why, and when recurrent layers are traced.
 
 For each call of ``torch.compile`` with this backend a :class:`Frames` looks at the frames that Dynamo converts:
 
 - it has recurrent layers traced where no gradients are recorded;
-- it notes each :class:`Gap`, a frame or a place in one that is left to eager, with Dynamo's reason;
+- it records each :class:`Gap`, a frame or a place in one that runs in eager mode, with Dynamo's reason;
 - under `strict` it has what runs in the gaps watched (:mod:`fpga_dynamo.frontend.outside`).
 
 How Dynamo is made to show them: :mod:`fpga_dynamo.torch_internals.frames`.
@@ -87,7 +87,7 @@ def observe_gaps() -> Iterator[list[Gap]]:
 
 
 def note_gap(code: CodeType, gap: Gap) -> None:
-    """Has what `code` computes be in `gap`: for a graph that the backend leaves to eager."""
+    """Records that the operators of `code` belong to `gap`: for a graph that falls back to eager mode."""
     _skipped[code] = gap
 
 

@@ -16,12 +16,12 @@ _PER_CHANNEL = "quantized_decomposed.dequantize_per_channel"
 
 
 def round_biases(model: GraphModule) -> int:
-    """Rounds float32 biases to whole units of the sums that they are added to, in place; how many of them it changed.
+    """Rounds float32 biases to whole units of their accumulators, in place; returns how many it changed.
 
-    A unit is the scale of the activation times that of the channel's weights: a bias moves by half a unit at most, far
-    below what a result is rounded to. With scales that are powers of two all sums below 2^24 units are exact in float32
-    then, so that eager has the same bits in whatever order it adds, and a card has eager's. Biases of 2^24 units or
-    more, and those of products whose operands are not quantised, stay as they are.
+    A unit is the scale of the activation times that of the channel's weights. A bias moves by half a unit at most, far
+    less than the rounding of a result. With scales that are powers of two all sums below 2^24 units are exact in
+    float32 then, so that eager has the same bits in whatever order it adds, and a card has eager mode's. Biases of 2^24
+    units or more, and those of products whose operands are not quantised, stay as they are.
 
     Raises OptionError for a model that is no graph.
     """

@@ -29,7 +29,7 @@ def raised(scale: Tensor, bias: Tensor, data_scale: Tensor, power: bool) -> Tens
         mantissa, exponent = torch.frexp(least)
         least = torch.ldexp(torch.ones_like(least), torch.where(mantissa == 0.5, exponent - 1, exponent))
         least = torch.where(mantissa == 0, 0.0, least)
-    # A scale beyond float32 is none: then UnitsOfSums finds that the bias does not fit.
+    # No scale beyond float32 is used: UnitsOfSums then finds that the bias does not fit.
     least = torch.where(least <= torch.finfo(scale.dtype).max, least, 0.0)
     return torch.maximum(scale, least.to(scale.dtype))
 

@@ -35,10 +35,12 @@ Score = Callable[[nn.Module], float]
 class LayerNoise:
     """A layer of the quantised graph beside the same of the float one.
 
-    own_db: signal-to-noise ratio of the layer alone, given the float model's values as its inputs. total_db: that of
-    the network up to here. worst_channel, worst_db: the channel (dimension 1, of features the last) of the least own
-    ratio. macs: whether it is a product. Ratios are 10 log10(mean square of the signal / mean square of the error),
-    infinite where nothing differs.
+    own_db: signal-to-noise ratio of the layer alone, given the float model's values as its inputs.
+    total_db: that of the network up to here.
+    worst_channel, worst_db: the channel (dimension 1, of features the last) with the least own ratio.
+    macs: whether it is a product.
+
+    Ratios are 10 log10(mean square of the signal / mean square of the error), infinite where nothing differs.
     """
 
     name: str
@@ -54,9 +56,10 @@ class LayerNoise:
 class Comparison:
     """What :func:`compare` found.
 
-    output_db: signal-to-noise ratio of the worst result. outputs_db: that of each. agreement: share of rows of the
-    first result whose largest element is the same one (top-1). few_levels: values that use fewer than 16 of their 256
-    levels, though their float values differ more.
+    output_db: signal-to-noise ratio of the worst result.
+    outputs_db: that of each.
+    agreement: share of rows of the first result whose largest element is the same one (top-1).
+    few_levels: values that use fewer than 16 of their 256 levels, although their float values differ more.
     """
 
     layers: list[LayerNoise]

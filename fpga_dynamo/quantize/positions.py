@@ -30,7 +30,7 @@ _GRIDS: dict[str, tuple[int, ...]] = {
 
 
 def activations(model: GraphModule) -> set[Node]:
-    """Nodes that depend on an input of real numbers or pixels, or on a layer's weights by way of an input."""
+    """Nodes that depend on a floating-point or pixel input, or on an input and a layer's weights."""
     found: set[Node] = set()
     depends: set[Node] = set()
     for node in model.graph.nodes:
@@ -48,7 +48,7 @@ def activations(model: GraphModule) -> set[Node]:
 
 
 def indices(nodes: Iterable[Node]) -> set[Node]:
-    """Nodes of real numbers that end in an index or comparison, before any layer's weights come into it."""
+    """Floating-point nodes that are used only in indices or comparisons, without a layer with weights between."""
     found: set[Node] = set()
     for node in reversed(list(nodes)):
         if node.op != "call_function":
@@ -71,7 +71,7 @@ def _is_layer(node: Node) -> bool:
 
 
 def _makes_integers(node: Node) -> bool:
-    """Whether a node turns real numbers into integers, truth values or numbers of Python's."""
+    """Whether a node turns floating-point values into integers, booleans or Python numbers."""
     if node.target is aten.sym_size.int or not any(_is_real(operand) for operand in node.all_input_nodes):
         return False
     values = _tensors(node)

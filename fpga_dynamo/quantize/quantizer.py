@@ -47,7 +47,7 @@ _KEY = "quantization_annotation"
 
 
 class FPGAQuantizer(Quantizer):
-    """Annotates what the cards' INT8 engine and the software card compute in 8 bits.
+    """Annotates what the INT8 engine of a card and the emulator compute in 8 bits.
 
     A product (convolution, linear, matmul) and what follows it in one command (batch norm, the addition of a residual,
     ReLU and other limits) are one step with one rounding at its end. Activations by table (hardswish, GELU, ...),
@@ -61,8 +61,8 @@ class FPGAQuantizer(Quantizer):
     training: for ``prepare_qat_pt2e``.
     keep_float: names of nodes, or of modules (such as ``"layer4.1"``), that are left alone.
     capabilities: what is annotated, of :data:`fpga_dynamo.quantize.operators.CAPABILITIES`; everything by default.
-    separate_joins: names of ``cat`` and ``stack`` nodes whose parts keep scales of their own, because their ranges
-    differ: these nodes, and products that read them, stay in float. :func:`quantize` finds them by itself.
+    separate_joins: names of ``cat`` and ``stack`` nodes whose inputs keep separate scales, because their ranges differ.
+        These nodes, and products that read them, stay in float. :func:`quantize` finds them by itself.
 
     Raises OptionError for values that are none of these; ``annotate`` raises it for names in keep_float that the graph
     does not have.
@@ -139,7 +139,7 @@ class FPGAQuantizer(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Whatever is annotated can be left to eager, so nothing is refused here."""
+        """Accepts every model: whatever is annotated can also run in eager mode."""
 
     def _kept(self, nodes: Iterable[Node]) -> tuple[set[Node], list[str]]:
         """The nodes that keep_float names, and the names that no node has; attention's parts have theirs only later."""

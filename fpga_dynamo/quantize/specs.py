@@ -174,7 +174,7 @@ def _scale_of_sums(observers: list[Any]) -> tuple[Tensor, Tensor]:
 def specs(scales: Scales, bias: BiasType, training: bool) -> Specs:
     """The specifications for `scales` and `bias`; `training` for quantisation-aware training.
 
-    Raises OptionError for values that are none of these.
+    Raises OptionError for other values.
     """
     if scales not in ("float", "pow2"):
         raise OptionError(f"scales={scales!r}: there are 'float' and 'pow2'")

@@ -86,7 +86,7 @@ class Task:
 class TaskGraph:
     """A DAG of tasks in topological order, made once per program and executed many times.
 
-    Nothing of it changes but `durations`. model: the name of what it is the graph of, "" if that is not known.
+    Only `durations` changes. model: the name of the model or application, "" if unknown.
     """
 
     name: str

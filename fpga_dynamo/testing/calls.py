@@ -33,7 +33,7 @@ WINOGRAD_NOISE = 2.0**-18
 
 
 class Undecided(Exception):
-    """The right answer hangs on rounding (say, an argmax of two nearly equal numbers): nothing can be compared."""
+    """The right answer depends on rounding (say, an argmax of two nearly equal numbers): nothing can be compared."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def call_once(
 
 @dataclass(frozen=True)
 class Reference:
-    """Eager's answer to one set of inputs: in float32, in float64, and how far rounding may move each of its leaves."""
+    """Eager results for one set of inputs, in float32 and float64, and the rounding error allowed for each leaf."""
 
     outcome: Outcome
     exact: Outcome
@@ -116,9 +116,9 @@ def reference(
     """Runs a copy of `model` in eager. `make_inputs` gives the same inputs, freshly made, at every call.
 
     `backward` takes gradients, of the parameters alone with `fixed_inputs`. `noisy_runs` in float64 show how far
-    rounding moves what the model gives. With `winograd` convolutions may round as coarsely as Winograd's method does.
+    rounding moves the model's results. With `winograd` convolutions may round as coarsely as Winograd's method does.
     `dtype` is what the model computes in, as far as its rounding is concerned.
-    Raises `Undecided` where a decision of the model hangs on rounding, and for Winograd's method where there are NaN
+    Raises `Undecided` where a decision of the model depends on rounding, and for Winograd's method where there are NaN
     or infinities, which it spreads.
     """
     convolution = WINOGRAD_NOISE if winograd else 0.0
@@ -153,13 +153,13 @@ def reference(
     runs.append(in_double(magnitude=0.0, cancel=True)[1])  # without noise, which no residue would be small beside
     if single.arbitrary:
         raise Undecided(
-            "what eager's kernels make of a NaN, an infinity or a long product here hangs on how they go about"
+            "what eager mode's kernels make of a NaN, an infinity or a long product here depends on how they go about"
         )
     if winograd and not all(bool(finite.all()) for finite in single.overflows):
-        raise Undecided("Winograd's method spreads the NaN and infinities of this model")
+        raise Undecided("Winograd's method propagates the NaN and infinities of this model to more elements")
     # Float32 overflows earlier than float64, which is no matter of rounding.
     if not agree(runs) or not agree((exact_run, single), overflows=False):
-        raise Undecided("a comparison, an index or an overflow of this model hangs on rounding")
+        raise Undecided("a comparison, an index or an overflow of this model depends on rounding")
     return Reference(outcome, exact, noise, sharing(outcome.outputs, outcome.inputs))
 
 
@@ -185,8 +185,9 @@ def check_against_eager(
     with the model's state as it was given. `grad` runs with gradients on, `backward` also compares those of inputs and
     parameters, of parameters alone with `fixed_inputs`. `winograd` allows convolutions the rounding of Winograd's
     method. `warm` compiles once more, with what the first time left in the disk cache, and holds the answers against
-    the first time's, bit by bit. `dynamic` is that of `torch.compile`. `dtype` is what the model computes in: eager's
-    answer is that of the model as it is, and rounding is one of `dtype`. Internal errors of the compiler are raised.
+    the first time's, bit by bit. `dynamic` is that of `torch.compile`. `dtype` is what the model computes in: eager
+    mode's answer is that of the model as it is, and rounding is one of `dtype`. Internal errors of the compiler are
+    raised.
     """
     twin = copy.deepcopy(model)
     compiled = functools.partial(

@@ -287,7 +287,7 @@ def run_fuzz(
     bits as result.
     Failures are shrunk and, with `out_dir`, written there as scripts, as found too if the small one fails in another
     way; after `max_failures` of them the run ends. A launch that fails is a failure, whatever eager makes of it.
-    Examples whose answer hangs on rounding, and those where torch itself differs from eager, are counted
+    Examples whose answer depends on rounding, and those where torch itself differs from eager, are counted
     apart and replaced by others. `progress` is called with the number of examples done.
 
     Winograd's method is off, because inputs hold NaN and infinities, which it spreads further than eager does, so that

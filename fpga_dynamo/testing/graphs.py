@@ -182,7 +182,7 @@ def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False, dt
     instructions, result = tuple(builder.instructions), _nest(draw, results)
     mode, dynamic = draw(st.sampled_from(MODES)), draw(st.integers(0, 7)) == 7
     if mode.get("backward") and not any(i.operator == "group_norm" for i in instructions):
-        # Eager's kernel for a channels-last group norm writes the gradients that nobody wants, too: to address 0.
+        # Eager mode's kernel for a channels-last group norm writes the gradients that nobody wants, too: to address 0.
         mode = mode | {"fixed_inputs": draw(st.booleans()), "frozen": draw(st.booleans())}
     graph = Graph(inputs, instructions, result, batches=batches, dynamic=dynamic, dtype=dtype, **mode)
     graph = _as_far_as_it_runs(graph)

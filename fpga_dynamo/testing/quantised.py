@@ -1,7 +1,8 @@
-"""Random quantised networks: whatever stands behind what, a card's integers are eager's, bit for bit.
+"""Random quantised networks: whatever stands behind what, a card's integers are eager mode's, bit for bit.
 
-Scales are powers of two, biases multiples of the sums' grid and sums short, so that eager's float32 is exact. Softmax
-and layer norm are not: their integers may be a step apart. What follows them starts from eager's, inputs of the graph.
+Scales are powers of two, biases multiples of the sums' grid and sums short, so that eager mode's float32 is exact.
+Softmax and layer norm are not: their integers may be a step apart. What follows them starts from eager mode's, inputs
+of the graph.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ class Network(nn.Module):
 
 @dataclass(frozen=True)
 class Apart:
-    """Of the integers behind REAL_NUMBERS, how many there are, and how many are a step from eager's."""
+    """Of the integers behind REAL_NUMBERS, how many there are, and how many are a step from eager mode's."""
 
     elements: int
     steps: int
@@ -255,7 +256,7 @@ class QuantisedReport:
         text = (
             f"{self.examples} examples of {sum(self.kinds.values())} quantised layers, {self.launches} launches, "
             f"{len(self.failures)} failures; behind {' and '.join(REAL_NUMBERS)} {self.steps} of {self.elements} "
-            "integers a step from eager's"
+            "integers a step from eager mode's"
         )
         for message, script in self.failures:
             text += f"\n  {message}" + (f"\n    {script}" if script else "")

@@ -3,8 +3,8 @@
 No float32 evaluation is the truth: summation order alone moves the last bits. So a compiled model is held against
 float64, and the error that eager float32 makes there is the ruler: compiled may err `factor` times as much, plus a
 few ulp of the largest output. Everything that is not rounding must be equal: structure, dtype, shape, strides,
-integers, the places of NaN and infinities (eager's, or float64's infinity where eager has NaN), which outputs share
-memory with which inputs, and what became of the inputs.
+integers, the places of NaN and infinities (eager mode's, or float64's infinity where eager has NaN), which outputs
+share memory with which inputs, and what became of the inputs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Mismatch(AssertionError):
 
 
 class LayoutMismatch(Mismatch):
-    """The numbers are right, but lie in memory in another order than eager's."""
+    """The numbers are right, but lie in memory in another order than eager mode's."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Errors:
 
     @property
     def ratio(self) -> float:
-        """How many times eager's own error the compiled one is."""
+        """How many times eager mode's own error the compiled one is."""
         return self.compiled / self.eager if self.eager else (math.inf if self.compiled else 0.0)
 
 
@@ -55,7 +55,7 @@ def measure(
     """Errors of two float32 tensors of one shape against the float64 one, over the elements where all are finite.
 
     `noise` is an error that a correct evaluation is known to make (see runtime/observe/rounding.py), used where
-    eager's own is less.
+    eager mode's own is less.
     """
     values = [tensor.detach().to(torch.float64) for tensor in (compiled, eager32, float64)]
     finite = torch.isfinite(torch.stack(values)).all(0)
@@ -117,7 +117,7 @@ def _assert_close(
                 f"({int(different.sum())} of {different.numel()} differ)"
             )
         return Errors(0.0, 0.0, 0.0)
-    # A function's limit, as gelu(inf) is one, is right where eager's float32 has NaN for it and float64 has not.
+    # A function's limit, as gelu(inf) is one, is right where eager mode's float32 has NaN for it and float64 has not.
     limits = torch.where(eager.isnan() & exact.isinf(), exact.to(eager.dtype), eager)
     different = (_class(compiled) != _class(eager)) & (_class(compiled) != _class(limits))
     if different.any():
@@ -157,9 +157,9 @@ def assert_close_to_eager(
     """Raises `Mismatch` unless `compiled_out` is as good as `eager32_out`, `LayoutMismatch` if only its strides err.
 
     The three may be tensors or nested structures of them. Against float64, the compiled error must be at most
-    `factor` times eager's plus `FLOOR_ULPS` ulp of the largest output; the rest must be equal, see above. `noise`
-    gives, leaf by leaf, an error that stands in for eager's where that is less; `what` names the leaves in messages.
-    Returns the errors of each tensor.
+    `factor` times eager mode's plus `FLOOR_ULPS` ulp of the largest output; the rest must be equal, see above. `noise`
+    gives, leaf by leaf, an error that stands in for eager mode's where that is less; `what` names the leaves in
+    messages. Returns the errors of each tensor.
     """
     compiled_leaves, compiled_tree = tree_flatten(compiled_out)
     eager_leaves, eager_tree = tree_flatten(eager32_out)

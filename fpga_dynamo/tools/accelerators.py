@@ -1,7 +1,7 @@
 """Accelerators of signal processing as functions: Fourier transforms, complex arithmetic, products, convolutions.
 
-Each call is a small graph that is lowered once for its kind of arguments (shapes, strides, types) and then run as any
-compiled model is: by the scheduler, on a compute unit or a PS thread, with eager's answer.
+Each call is a small graph. It is lowered once for each combination of shapes, strides and types, and then runs as any
+compiled model does: by the scheduler, on a compute unit or a PS thread, with the result of eager mode.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Accelerators:
         return self._run("ifft", torch.fft.ifft, [x], n, dim, norm)
 
     def rfft(self, x: Number, n: int | None = None, dim: int = -1, norm: str | None = None) -> torch.Tensor:
-        """:func:`torch.fft.rfft`: of real numbers, n // 2 + 1 results."""
+        """:func:`torch.fft.rfft`: n // 2 + 1 results for n real inputs."""
         return self._run("rfft", torch.fft.rfft, [x], n, dim, norm)
 
     def irfft(self, x: Number, n: int | None = None, dim: int = -1, norm: str | None = None) -> torch.Tensor:
-        """:func:`torch.fft.irfft`: `n` real numbers from one half of their spectrum."""
+        """:func:`torch.fft.irfft`: `n` real results from one half of their spectrum."""
         return self._run("irfft", torch.fft.irfft, [x], n, dim, norm)
 
     def fft2(
@@ -127,7 +127,7 @@ class Accelerators:
         stride: int | tuple[int, int] = 1,
         padding: int | tuple[int, int] = 0,
     ) -> torch.Tensor:
-        """:func:`torch.nn.functional.conv2d` without a bias, of real numbers."""
+        """:func:`torch.nn.functional.conv2d` of real inputs, without a bias."""
         return self._run("conv2d", _conv2d, [x, weight], stride, padding)
 
     # --- calls --------------------------------------------------------------------------------------------------------

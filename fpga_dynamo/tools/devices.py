@@ -28,7 +28,7 @@ class DeviceReport:
 
 
 def devices() -> list[DeviceReport]:
-    """Every card that a driver sees, with the memory in use on it: software cards, then those of XRT."""
+    """Every card that a driver sees, with the memory in use on it: the emulator's first, then those of XRT."""
     opened = {(card.driver, card.index): card for card in opened_cards()}
     drivers: list[tuple[str, Any]] = [("emulated", emulated)]
     with contextlib.suppress(FpgaError):  # where there is no XRT

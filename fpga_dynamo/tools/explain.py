@@ -63,7 +63,7 @@ class Explanation:
 
     @property
     def mac_offload(self) -> float:
-        """Share of the multiply-accumulates of a call that the card runs, from 0 to 1; 1 if there are none."""
+        """Share of the multiply-accumulates of a call that the card runs, from 0 to 1; 1 for a call without any."""
         counted = [(graph.runs * node.macs, node.place) for graph in self.graphs for node in graph.nodes]
         total = sum(macs for macs, _ in counted) + sum(op.macs for op in self.outside)
         return sum(macs for macs, place in counted if place == "PL") / total if total else 1.0
@@ -167,7 +167,7 @@ def _summed(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
 
 
 def report(program: Program, runs: int = 1, counted: Mapping[tuple[str, int], int] = {}) -> GraphReport:
-    """What is said of a graph that ran `runs` times in the call. counted: cycles of commands, by task and index."""
+    """The report of a graph that ran `runs` times in the call. counted: cycles of commands, by task and index."""
     tasks = program.card_tasks
     commands = [command for task in tasks for command in task.commands]
     symbols = program.symbols

@@ -16,7 +16,7 @@ from xclbin_build.records import Field, Header, Record, parse_command
 PATH = Path(fpga_dynamo.ir.__file__).with_name("records.py")
 
 _CONSTANTS = {
-    "ABSENT": "The offset of an operand that there is none of.",
+    "ABSENT": "The offset of an absent operand.",
     "SLICES_OF_STREAM": "What the `slices` of a stream's commands say: the lane that has the stream runs them whole.",
     "MOST_STREAMS": "Lengths that the record of a group of streams has room for.",
 }

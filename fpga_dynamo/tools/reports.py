@@ -92,12 +92,14 @@ class GraphReport:
     """One compiled graph; `layout_changes` are copies that only rearrange, `greedy_launches` what `launches` would be
     with ``partition="greedy"``.
 
-    In bytes, over all launches: arena_bytes and, of them, input_bytes and output_bytes, which cross between host and
-    card; live_bytes, the least that the arena could have; weight_bytes as packed, and parameter_bytes, the tensors of
-    the model that they are packed from.
+    In bytes, over all launches:
+    arena_bytes: with input_bytes and output_bytes, which are transferred between host and card.
+    live_bytes: the least that the arena could have.
+    weight_bytes: as packed.
+    parameter_bytes: the tensors of the model that weights are packed from.
 
-    sizes: those that change from call to call, by symbol, as they are at this one; all figures are for them. The
-    program is for all sizes that `guards` hold for. occasion: why such a graph was lowered again.
+    sizes: the dynamic sizes of this call, by symbol; all figures are for them. The program is valid for all sizes that
+    satisfy `guards`. occasion: why such a graph was lowered again.
 
     runs: how often the graph ran in the call (a graph of a backward pass: as often as its forward graph).
 

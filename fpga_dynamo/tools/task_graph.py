@@ -1,7 +1,7 @@
 """The task graph of a model: what its tasks are at a granularity, what each takes on each kind of unit, what crosses.
 
 A task's seconds on the kinds of CPU are measured here (x86) or modelled by a platform's figures of its processor; those
-on a kernel are cycles counted from the sources, or measured on the software card.
+on a kernel are cycles counted from the sources, or measured on the emulator.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def task_graph(
     options: those of torch.compile; by default the xclbin is that of the recipe "signal", with a kernel each for
         convolutions, products, transforms and complex arithmetic.
 
-    The tasks can be run: `task.run(kind, *results of its dependencies)` computes on a kernel or in eager, for the given
-    inputs. Raises OptionError for a granularity or platform that there is none of.
+    The tasks can be run: `task.run(kind, *results of its dependencies)` computes on a kernel or in eager mode, for the
+    given inputs. Raises OptionError for a granularity or platform that does not exist.
     """
     if granularity not in GRANULARITIES:
         raise OptionError(f"task_graph(granularity=...) must be one of {', '.join(GRANULARITIES)}, not {granularity!r}")
@@ -128,7 +128,7 @@ def _append(tasks: list[ApplicationTask], more: list[ApplicationTask]) -> None:
 
 
 def _after(run: Callable[..., Any] | None, waits: int) -> Callable[..., Any] | None:
-    """`run` without the results of what it only waits for."""
+    """`run` without the results of tasks that it only waits for."""
     return None if run is None else lambda kind, *inputs: run(kind, *inputs[waits:])
 
 

@@ -80,7 +80,7 @@ _KNOWN: dict[str, set[str]] = {
         "traced_tangent_metas",
         "traced_tangents",
         "traced_tangents_descs",
-        # Of what is excluded by others: changed inputs, and graph-safe random states.
+        # Cases that other fields exclude: changed inputs, and graph-safe random states.
         "graphsafe_rng_device",
         "graphsafe_rng_state_index",
         "keep_input_mutations",
@@ -144,11 +144,14 @@ def _is_wrapper(found: Any) -> bool:
 class GraphFacts:
     """What AOTAutograd has found out about a graph.
 
-    static: positions of parameters and buffers; requires_grad, changed: of each input, whether it records gradients,
-    and whether a call may write to it; outputs: how many; plain: a call of AOTAutograd's result needs nothing before or
-    after the call of the graph; output_requires_grad: whether gradients are recorded for some output; shows_input:
-    whether some output is an input or a view of one; updates: how many of the graph's results, the first ones, are the
-    new values of changed inputs.
+    static: positions of parameters and buffers.
+    requires_grad: of each input, whether it records gradients.
+    changed: of each input, whether a call may write to it.
+    outputs: their number.
+    plain: whether AOTAutograd's wrapper does nothing before or after the call of the graph.
+    output_requires_grad: whether gradients are recorded for some output.
+    shows_input: whether some output is an input or a view of one.
+    updates: how many of the graph's results, the first ones, are the new values of changed inputs.
     """
 
     static: tuple[int, ...]

@@ -44,7 +44,7 @@ def mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
 
 
 def in_forward_ad() -> bool:
-    """Whether inputs may be dual tensors, whose tangents eager's ops carry. Dynamo compiles anew when that changes."""
+    """Whether inputs may be dual tensors, whose tangents eager ops compute. Dynamo recompiles when that changes."""
     context = TracingContext.try_get()
     if context is not None:
         context.guards_context.dynamo_guards.add(GlobalStateSource().make_guard(GuardBuilder.DUAL_LEVEL))

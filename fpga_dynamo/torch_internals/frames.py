@@ -1,17 +1,17 @@
-"""Dynamo's conversion of frames: what it leaves to eager and why, and how frames for one backend are traced.
+"""Dynamo's conversion of frames: which code stays in eager mode and why, and how frames for one backend are traced.
 
-A backend is called with graphs. That a frame was skipped, or that a graph ends where Python goes on in eager, it is not
-told; neither can it say how its frames are to be traced: `torch.compile` does not pass on a backend's
-`backend_ctx_ctor`, and Dynamo's settings are those of the thread. PyTorch has no public hook for this. So this file is
-the one exception to the rule that nothing is replaced at run time: :func:`install` puts two functions in the place of
-two of Dynamo's by which it makes what converts frames. For other backends they return what Dynamo's return; for this
-one a converter that tells a :class:`Observer` of each frame.
+A backend is called with graphs. Dynamo does not tell it about skipped frames and graph breaks, and the backend cannot
+choose how its frames are traced: `torch.compile` does not pass on a backend's `backend_ctx_ctor`, and Dynamo's
+settings belong to the thread. PyTorch has no public hook for this. So this file is the one exception to the rule that
+nothing is replaced at run time: :func:`install` replaces the two functions of Dynamo that make its frame converters.
+For other backends they return what Dynamo's return; for this one a converter that reports each frame to an
+:class:`Observer`.
 
-`torch.compile` itself calls both functions, before it calls a backend for the first time. That is why the backend's
-module installs them as it is imported, and not its first call.
+`torch.compile` itself calls both functions before it first calls a backend. So the backend's module installs them when
+it is imported, not in its first call.
 
-Where a version has not what is needed (:func:`differences`), nothing is replaced: recurrent layers stay in eager, and
-what is left to eager has no reasons.
+In a version of PyTorch that lacks what is needed (:func:`differences`), nothing is replaced: recurrent layers run in
+eager mode, and fallbacks outside of graphs have no reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fake tensors, symbolic sizes, and tracing a graph anew."""
+"""Fake tensors, symbolic sizes, and tracing a graph again."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def wide(value: Any) -> Any:
 
 
 def assert_same_answer(compiled: Callable[..., Any], model: Callable[..., Any], *inputs: Any) -> Any:
-    """Calls both on copies of the inputs in no-grad mode: outputs and changed inputs as near to float64 as eager's.
+    """Calls both on copies of the inputs in no-grad mode: outputs and changed inputs as near to float64 as eager
+    mode's.
 
     Returns the compiled answer.
     """

@@ -1,4 +1,4 @@
-"""torch.compile on a hardware engine: eager's bits, and cycles in traces, Gantt charts and explanations."""
+"""torch.compile on a hardware engine: eager mode's bits, and cycles in traces, Gantt charts and explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.compile on compute units that share each command of a launch: eager's bits, and what each of them did."""
+"""torch.compile on compute units that share each command of a launch: eager mode's bits, and what each of them did."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_sources_for_vitis_give_the_same_bits(
     assert not torch.equal(changed, former)
     torch.testing.assert_close(run(x), former, rtol=0, atol=0)
     assert on_a_card.launches - before == 5
-    assert fpga_dynamo.stats()["ps_fallbacks"] == 0  # which would give eager's bits, too
+    assert fpga_dynamo.stats()["ps_fallbacks"] == 0  # which would give eager mode's bits, too
 
 
 @pytest.mark.parametrize(

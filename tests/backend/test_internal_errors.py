@@ -133,7 +133,7 @@ def test_training_with_a_pass_that_fails(
 
 
 def test_a_decomposition_that_fails(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of Dynamo's graph is eager's then: writes to inputs, aliases, random numbers."""
+    """All of Dynamo's graph is eager mode's then: writes to inputs, aliases, random numbers."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         x.mul_(2)

@@ -1,4 +1,4 @@
-"""Programs of a kind that few write: each once gave another answer than eager's, or none."""
+"""Programs of a kind that few write: each once gave another answer than eager mode's, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PyTorch that is not as it is known: what hangs on the difference is done without, and answers are the same."""
+"""A PyTorch that is not as it is known: what depends on the difference is done without, and answers are the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NETWORKS = {"MLP": (mlp(8, 16, 4), torch.randn(2, 8)), "CNN": (Net(), image())}
 
 
 def direct_calls_of_three(model: Callable[..., Any], x: torch.Tensor) -> int:
-    """Of three calls in a row after the first, all of which must give eager's answer."""
+    """Of three calls in a row after the first, all of which must give eager mode's answer."""
     compiled = on_card(model)
     with torch.no_grad():
         compiled(x)

@@ -1,4 +1,4 @@
-"""Training: gradients as near to float64 as eager's, batch norm's statistics, dropout's random numbers, SGD."""
+"""Training: gradients as near to float64 as eager mode's, batch norm's statistics, dropout's random numbers, SGD."""
 
 from __future__ import annotations
 

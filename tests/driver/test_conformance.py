@@ -1,4 +1,4 @@
-"""conformance.py and conformance_faults.py over every driver that is there: the software card, pyxrt, and XRT with it
+"""conformance.py and conformance_faults.py over every driver that is there: the emulator, pyxrt, and XRT with it
 inside and outside of the process.
 """
 

@@ -52,7 +52,7 @@ def lowered(model: nn.Module, *inputs: Any, scales: Any = "pow2") -> tuple[Engin
 
 
 def apart(program: EngineProgram, captured: Captured) -> dict[str, tuple[int, int, int]]:
-    """What the card's values differ in from eager's; the graph's results are compared as well."""
+    """What the card's values differ in from eager mode's; the graph's results are compared as well."""
     run = EngineRun(program, card(), captured.tensors())
     results = run.results()
     found = differences(program, run, captured.tensors())

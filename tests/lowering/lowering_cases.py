@@ -136,8 +136,8 @@ def run(case: Case, **options: Any) -> tuple[Any, tuple[Any, ...], Explanation]:
 def check(case: Case, **options: Any) -> Explanation:
     """Everything that must be true of a row:
 
-    what its nodes run on and why, the number of launches, values as near to float64 as eager's, dtype, shape, strides
-    and aliasing as in eager, inputs changed as in eager, and no partition that ``verify=True`` objects to.
+    what its nodes run on and why, the number of launches, values as near to float64 as eager mode's, dtype, shape,
+    strides and aliasing as in eager, inputs changed as in eager, and no partition that ``verify=True`` objects to.
     """
     randomise(case.model)
     answer, inputs, report = run(case, **options)

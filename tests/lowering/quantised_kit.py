@@ -1,6 +1,6 @@
 """Quantised modules as torchao's pt2e flow leaves them, written out: integers as buffers, scales as numbers.
 
-With powers of two as scales, and few enough products, eager's float32 is exact: results have to be its integers.
+With powers of two as scales, and few enough products, eager mode's float32 is exact: results have to be its integers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def opcodes(model: nn.Module | Callable[..., Any], *inputs: torch.Tensor) -> lis
 
 
 def check(model: nn.Module | Callable[..., Any], *inputs: torch.Tensor) -> None:
-    """The card's results are eager's to the bit."""
+    """The card's results are eager mode's to the bit."""
     with torch.no_grad():
         expected = model(*inputs)
     torch.testing.assert_close(strict(model, *inputs), expected, rtol=0, atol=0)

@@ -47,7 +47,7 @@ def run(function: Callable[..., Any], *inputs: torch.Tensor, **options: Any) -> 
 
 
 def check(function: Callable[..., torch.Tensor], *inputs: torch.Tensor, on: set[str], **options: Any) -> None:
-    """The compiled function is as exact as eager's and runs on the kernels named, nothing of it on the PS."""
+    """The compiled function is as exact as eager mode's and runs on the kernels named, nothing of it on the PS."""
     result, programs = run(function, *inputs, **options)
     assert_as_exact(result, function, *inputs)
     reasons = {str(node.target): why for program in programs for node, why in program.reasons.items()}

@@ -1,4 +1,4 @@
-"""Gradients of single layers: on the card, and as near to float64 as eager's."""
+"""Gradients of single layers: on the card, and as near to float64 as eager mode's."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_values_are_those_of_float64(lanes: int, name: str) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         compiled = torch.compile(model, backend="fpga", options=FRESH)
-        compiled(torch.full_like(x, float("nan")))  # what is not written anew stays visible
+        compiled(torch.full_like(x, float("nan")))  # what is not written again stays visible
         card, eager = compiled(x), model(x)
         exact = copy.deepcopy(model).double()(x.double())
     errors = measure(card, eager, exact, FACTOR)
@@ -148,7 +148,7 @@ def test_bands_of_integers_have_eagers_bits(lanes: int) -> None:
     x = torch.randn(1, 16, 40, 23, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         compiled = torch.compile(model, backend="fpga", options={**FRESH, "strict": True})
-        compiled(-x)  # what is not written anew stays visible
+        compiled(-x)  # what is not written again stays visible
         torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=0)
     (task,) = tasks_of(model, x)
     (head,) = groups(task)

@@ -1,4 +1,4 @@
-"""Types other than float32 on the card: 16 bits for storage, casts that round as eager's do."""
+"""Types other than float32 on the card: 16 bits for storage, casts that round as eager mode's do."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ MODELS: dict[str, tuple[Any, ...]] = {
 
 
 def assert_no_worse(model: nn.Module, exact: nn.Module, *inputs: torch.Tensor) -> None:
-    """All on the card in one launch, and an error against float64 of at most 1.5 times eager's."""
+    """All on the card in one launch, and an error against float64 of at most 1.5 times eager mode's."""
     with torch.no_grad(), collect_programs() as programs:
         mine = torch.compile(model, backend="fpga", options=GREEDY)(*inputs)
         eager, true = model(*inputs), exact(*in_float64(inputs))

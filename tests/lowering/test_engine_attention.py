@@ -59,7 +59,7 @@ def lowered(model: nn.Module, *inputs: Tensor, dtype: str = "bf16") -> tuple[Eng
 
 
 def results(model: nn.Module, *inputs: Tensor, dtype: str = "bf16") -> tuple[Tensor, Tensor, Tensor]:
-    """The card's, eager's and float64's, of one launch."""
+    """The card's, eager mode's and float64's, of one launch."""
     program, captured = lowered(model, *inputs, dtype=dtype)
     assert not program.left and len(program.lists.launches) == 1
     (made,) = EngineRun(program, card(dtype), captured.tensors()).results()
@@ -76,7 +76,7 @@ def inputs_of(queries: int, keys: int, width: int, size: float) -> tuple[Tensor,
 @pytest.mark.parametrize("size", [1.0, 50.0, *(pytest.param(size, marks=EXTENDED) for size in (0.1, 10.0, 100.0))])
 @pytest.mark.parametrize("causal", [False, True])
 def test_errors_are_of_the_size_of_eagers_whatever_that_of_the_scores(causal: bool, size: float) -> None:
-    """Rounded to bfloat16, scores around 50 alone would make errors 27 times eager's."""
+    """Rounded to bfloat16, scores around 50 alone would make errors 27 times eager mode's."""
     torch.manual_seed(0)
     for queries, keys, heads, width in [(32, 32, 2, 16), (17, 48, 1, 32), (1, 16, 3, 16)]:
         model, given = Attention(heads, is_causal=causal), inputs_of(queries, keys, heads * width, size)

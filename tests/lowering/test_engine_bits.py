@@ -1,4 +1,4 @@
-"""Quantised networks on the hardware engine's sources: every value that a command makes, bit for bit beside eager's."""
+"""Quantised networks on the hardware engine's sources: every command's value is bit-identical to eager mode's."""
 
 from __future__ import annotations
 

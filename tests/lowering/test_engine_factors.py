@@ -1,4 +1,4 @@
-"""Maps times a number for each channel on engines of floats: eager's bits, in one launch."""
+"""Maps times a number for each channel on engines of floats: eager mode's bits, in one launch."""
 
 from __future__ import annotations
 

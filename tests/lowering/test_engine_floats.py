@@ -1,4 +1,4 @@
-"""Networks of bfloat16 and float32 on the hardware engine's sources: errors of the size of eager's own."""
+"""Networks of bfloat16 and float32 on the hardware engine's sources: errors of the size of eager mode's own."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from tests.marks import EXTENDED
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 ARRAYS = {"bf16": "2x32x4", "fp32": "3x16x2"}
 OF_EAGERS = {"bf16": 2.0, "fp32": 4.0}
-"""Times eager's error that the card's may be. Sums are rounded in another order: the card's one after the other,
-eager's by lanes, and in float32 nothing else is rounded (2.3 times eager's has been seen; it depends on eager's CPU).
+"""Times eager mode's error that the card's may be. Sums are rounded in another order: the card's one after the other,
+eager mode's by lanes, and in float32 nothing else is rounded (2.3 times eager mode's has been seen; it depends on eager
+mode's CPU).
 """
 
 

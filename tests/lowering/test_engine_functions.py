@@ -1,4 +1,4 @@
-"""Functions of bfloat16 results on the hardware engine: tables and laws with eager's bits."""
+"""Functions of bfloat16 results on the hardware engine: tables and laws with eager mode's bits."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_table_and_its_laws_have_eagers_bits(name: str) -> None:
     made, wanted = functions.applied(found, x), functions.bits_of(TAKEN[name](x))
     torch.testing.assert_close(made[of_size], wanted[of_size], rtol=0, atol=0)
     assert int(functions.applied(found, torch.zeros(1).bfloat16())) & 0x7FFF == int(wanted[0]) & 0x7FFF
-    # What lies beyond is no NaN and as near as can be: eager's own result is 0, infinite, or the law's.
+    # What lies beyond is no NaN and as near as can be: eager mode's own result is 0, infinite, or the law's.
     other = torch.isfinite(size) & ~of_size
     laws = made[other].to(torch.int16).view(torch.bfloat16).float()
     eagers = TAKEN[name](x)[other].float()

@@ -1,4 +1,4 @@
-"""Batch norms in front of convolutions on the hardware engine, beside eager's float32 between two roundings."""
+"""Batch norms in front of convolutions on the hardware engine, beside eager mode's float32 between two roundings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ decomposed = torch.ops.quantized_decomposed
 
 
 def norm(channels: int, *, exact: bool) -> nn.BatchNorm2d:
-    """Statistics and parameters at random, some factors negative; or such that eager's float32 makes no error."""
+    """Statistics and parameters at random, some factors negative; or such that eager mode's float32 makes no error."""
     found = nn.BatchNorm2d(channels, eps=0.0 if exact else 1e-5)
     assert found.running_var is not None and found.running_mean is not None
     if exact:
@@ -108,7 +108,7 @@ def test_norms_of_any_statistics_have_eager_s_bits(scales: str) -> None:
 
 
 def apart_from_eager(source: float, result: float, residual: float) -> Tensor:
-    """By how many steps the card's integers are not eager's, of all and 4,096 channels of random statistics."""
+    """By how many steps the card's integers are not eager mode's, of all and 4,096 channels of random statistics."""
     torch.manual_seed(3)
     count, zero = 4096, 5
     module = norm(count, exact=False).eval()

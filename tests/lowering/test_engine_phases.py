@@ -1,4 +1,4 @@
-"""Transposed convolutions on the hardware engine: phases, and what puts them together, bit for bit beside eager's."""
+"""Transposed convolutions on the hardware engine: phases and their interleaving, bit-identical to eager mode."""
 
 from __future__ import annotations
 

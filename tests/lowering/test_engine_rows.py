@@ -1,4 +1,4 @@
-"""Softmax and layer norm of bfloat16 and float32 on the hardware engine's sources: errors of the size of eager's."""
+"""bfloat16 and float32 softmax and layer norm on the engine's sources: errors of the size of eager mode's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def recipe(dtype: str = "bf16") -> Path:
 
 
 def on_both_cards(model: nn.Module, x: Tensor) -> list[Tensor]:
-    """What a compiled model gives on the software card and on a counting one."""
+    """What a compiled model gives on the emulator and on a counting one."""
     targets: tuple[Literal["emu", "cycles"], ...] = ("emu", "cycles")
     made = []
     for target in targets:
@@ -61,7 +61,7 @@ def lowered(model: nn.Module, x: Tensor, dtype: str = "bf16") -> tuple[EnginePro
 
 
 def results(model: nn.Module, x: Tensor, dtype: str) -> tuple[Tensor, Tensor, Tensor]:
-    """The card's, eager's and float64's."""
+    """The card's, eager mode's and float64's."""
     program, captured = lowered(model, x, dtype)
     assert not program.left and len(program.lists.launches) == 1
     (made,) = EngineRun(program, card(dtype), captured.tensors()).results()

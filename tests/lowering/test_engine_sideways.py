@@ -1,4 +1,4 @@
-"""Rows that are wider than an engine's window, and kernels' rows of too many positions, have eager's bits.
+"""Rows that are wider than an engine's window, and kernels' rows of too many positions, have eager mode's bits.
 
 The small engine of engine_kit.py has a window of 4 banks of 512 words, and kernels of 128 positions.
 """

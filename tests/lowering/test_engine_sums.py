@@ -1,4 +1,4 @@
-"""Layers that are more than an engine's memories hold: parts with partial sums, bit for bit beside eager's.
+"""Layers that are more than an engine's memories hold: parts with partial sums, bit for bit beside eager mode's.
 
 The small engine of engine_kit.py holds 128 steps of weights, 2,048 words of a window and kernels of 128 positions.
 """

@@ -1,4 +1,4 @@
-"""Integers and truth values on the card: int32 arithmetic that wraps as eager's, and int64 only where it fits."""
+"""Integers and truth values on the card: int32 arithmetic that wraps as eager mode's, and int64 only where it fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strides of results where eager's kernels follow the layout of an image and tracing says otherwise."""
+"""Strides of results where eager mode's kernels follow the layout of an image and tracing says otherwise."""
 
 from __future__ import annotations
 

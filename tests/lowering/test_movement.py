@@ -213,7 +213,7 @@ def test_memory_that_was_never_written_does_not_fail_a_launch_of_integers() -> N
 
 def test_aligned_branches_copy_no_activation() -> None:
     report = check(Case(Branches(16, 32, 16, tail=nn.Conv2d(64, 20, 1)), (1, 3, 6, 6)))
-    assert report.graphs[0].opcodes.get("move", 0) == 1, "only the result is copied, into eager's strides"
+    assert report.graphs[0].opcodes.get("move", 0) == 1, "only the result is copied, into eager mode's strides"
 
 
 SHUFFLES = {

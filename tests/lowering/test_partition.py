@@ -53,7 +53,7 @@ ROUND_TRIPS = {
     "two branches, one through eager": (lambda x: ON_PS(x * 2) + torch.tanh(x * 3), 2),
     "two branches through eager": (lambda x: ON_PS(x * 2) + ON_PS(x * 3), 2),
     "a long way and a short way": (lambda x: ON_PS(ON_PS(x * 2) * 3) + x * 4, 3),
-    "eager's results meet": (lambda x: (ON_PS(x) * 2, ON_PS(x + 1) * 3), 2),
+    "eager mode's results meet": (lambda x: (ON_PS(x) * 2, ON_PS(x + 1) * 3), 2),
 }
 
 

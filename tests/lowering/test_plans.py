@@ -81,7 +81,7 @@ def test_numbers_under_every_plan(xclbins: Callable[[str], Path], name: str) -> 
             torch._dynamo.reset()
             options: dict[str, Any] = {"partition": "greedy", "cache": False, "winograd": winograd}
             compiled = torch.compile(model, backend="fpga", options={"xclbin": str(xclbins(plan)), **options})
-            compiled(*[torch.full_like(x, float("nan")) for x in inputs])  # what is not written anew stays visible
+            compiled(*[torch.full_like(x, float("nan")) for x in inputs])  # what is not written again stays visible
             results[plan] = compiled(*inputs)
             errors = measure(results[plan], eager, exact, FACTOR)
             assert torch.isfinite(results[plan]).all()

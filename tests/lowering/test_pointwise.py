@@ -226,7 +226,7 @@ TYPES = {
 
 @pytest.mark.parametrize("function", UNARY.values(), ids=UNARY)
 def test_every_unary_op_is_right_at_the_edges_of_float32(function: Callable[..., torch.Tensor]) -> None:
-    # Eager's own GELU gives NaN or inf for what is infinite or nearly so, where a vendor library computes it.
+    # Eager mode's own GELU gives NaN or inf for what is infinite or nearly so, where a vendor library computes it.
     edges = EDGES[~(EDGES.abs() > 1e38)] if function in (UNARY["gelu"], UNARY["gelu tanh"]) else EDGES
     check(Case(lambda x: function(x), edges, commands=ONE))
 
@@ -236,7 +236,7 @@ def test_zeros_keep_their_sign_where_eager_keeps_it() -> None:
         return F.gelu(x), F.gelu(x, approximate="tanh"), F.relu6(x), x.clamp(min=0), x.clamp(0, 1), x.clamp(-1, 0)
 
     x = torch.tensor([-0.0, 0.0]).repeat(20)
-    # In float64, as what eager's gelu makes of a float's -0 hangs on the CPU: 0 with AVX2, -0 with AVX-512.
+    # In float64, as what eager mode's gelu makes of a float's -0 depends on the CPU: 0 with AVX2, -0 with AVX-512.
     eager_results = zeros(x.double())
     for ours, eager in zip(torch.compile(zeros, backend="fpga", options=GREEDY)(x), eager_results, strict=True):
         assert ours.signbit().tolist() == eager.signbit().tolist() == [True, False] * 20

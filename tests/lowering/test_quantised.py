@@ -1,4 +1,4 @@
-"""Operators of quantised graphs: integers of eight bits on the card, and eager's integers to the bit."""
+"""Operators of quantised graphs: integers of eight bits on the card, and eager mode's integers to the bit."""
 
 from __future__ import annotations
 

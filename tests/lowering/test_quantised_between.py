@@ -1,7 +1,8 @@
-"""Real numbers between integers, one command each: softmax, layer norm, resize, embedding; eager's integers to the bit.
+"""Real numbers between integers, one command each: softmax, layer norm, resize, embedding; eager mode's integers to the
+bit.
 
-Exponentials and means are rounded in another order than eager's: an integer may be the next one where eager's own real
-number lies between two, to the last bits of a float32.
+Exponentials and means are rounded in another order than eager mode's: an integer may be the next one where eager mode's
+own real number lies between two, to the last bits of a float32.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MOST = 1e-3
 
 
 def nearly(model: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> None:
-    """Integers of eager's, but for a step where real numbers are rounded to either side."""
+    """Integers of eager mode's, but for a step where real numbers are rounded to either side."""
     with torch.no_grad():
         expected = model(*inputs).int()
     found = strict(model, *inputs).int()
@@ -82,7 +83,7 @@ def test_nearest_resize(name: str, grid: Grid | None, source: Grid) -> None:
 @pytest.mark.parametrize("grid", [None, FINE], ids=("one scale", "another scale"))
 @pytest.mark.parametrize("name", MIXTURES)
 def test_bilinear_resize(name: str, grid: Grid | None, source: Grid) -> None:
-    """With shares that are powers of two eager's float32 is exact."""
+    """With shares that are powers of two eager mode's float32 is exact."""
     torch.manual_seed(0)
     settings = MIXTURES[name]
 

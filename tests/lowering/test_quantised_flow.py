@@ -86,7 +86,8 @@ def test_networks_are_one_launch_of_integers(name: str, quantizer: str) -> None:
         expected = model(x)
         found = torch.compile(model, backend="fpga", options={**GREEDY, "strict": True})(x)
         explained = fpga_dynamo.explain(model, x, options=GREEDY)
-    # Scales are no powers of two: a step here and there is another than eager's, which differs from itself as often.
+    # Scales are no powers of two: a step here and there is another than eager mode's, which differs from itself as
+    # often.
     steps = (found - expected).abs().max() / expected.abs().max()
     assert steps < 0.03
     (graph,) = explained.graphs

@@ -130,7 +130,7 @@ def test_x86_dynamic_quantisation() -> None:
 
 
 def of_integers(model: Any, x: torch.Tensor) -> None:
-    """One launch, whose products are of integers, and eager's results within a step of eight bits."""
+    """One launch, whose products are of integers, and eager mode's results within a step of eight bits."""
     with torch.no_grad():
         expected = model(x)
         error = (strict(model, x) - expected).abs().max() / expected.abs().max()

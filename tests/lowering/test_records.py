@@ -22,7 +22,7 @@ CLASSES = [c for c in vars(records).values() if inspect.isclass(c) and issubclas
 
 
 def test_the_classes_are_those_of_command_hpp() -> None:
-    assert PATH.read_text(encoding="utf-8") == source(), "write it anew: python -m fpga_dynamo.tools.records"
+    assert PATH.read_text(encoding="utf-8") == source(), "write it again: python -m fpga_dynamo.tools.records"
 
 
 def test_every_record_of_the_xclbin_has_a_class_with_its_fields(target: Target) -> None:

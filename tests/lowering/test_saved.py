@@ -15,7 +15,7 @@ ON_CARD: dict[str, Any] = {"partition": "greedy"}
 
 
 def _trained(model: nn.Module, x: torch.Tensor) -> tuple[list[Program], torch.Tensor, torch.Tensor]:
-    """The programs of a training step, its result and eager's, from the same random stream."""
+    """The programs of a training step, its result and eager mode's, from the same random stream."""
     reference = copy.deepcopy(model)
     torch._dynamo.reset()
     with collect_programs() as programs:
@@ -100,7 +100,7 @@ def test_a_pooled_image_that_is_viewed_is_laid_out_as_traced() -> None:
 
 def test_eager_in_the_place_of_a_launch_gets_saved_images_as_traced() -> None:
     model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.AvgPool2d(1), nn.Conv2d(16, 4, 3), nn.ReLU())
-    x = _image().index_fill_(-1, torch.tensor([0]), torch.nan)  # the launch of the gradients is left to eager
+    x = _image().index_fill_(-1, torch.tensor([0]), torch.nan)  # the launch of the gradients is left to eager mode
     gradients = []
     for call in (model, torch.compile(model, backend="fpga", options=ON_CARD)):
         model.zero_grad()

@@ -1,4 +1,4 @@
-"""Variance, norms, logsumexp, truth values and counts: over any dimensions, as near to float64 as eager's."""
+"""Variance, norms, logsumexp, truth values and counts: over any dimensions, as near to float64 as eager mode's."""
 
 from __future__ import annotations
 

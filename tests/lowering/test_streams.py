@@ -1,4 +1,4 @@
-"""Groups of streams as the software card runs them: the results of a plain list, and lists that it refuses."""
+"""Groups of streams as the emulator runs them: the results of a plain list, and lists that it refuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def move(source: Buffer | None, target: Buffer, fill: float = 0.0) -> Command:
 
 
 def words_of_group() -> npt.NDArray[np.uint32]:
-    """Stream i fills row i and copies it, the even ones again and again; then row 0 is filled anew."""
+    """Stream i fills row i and copies it, the even ones again and again; then row 0 is filled again."""
     rows = list(PLACES)
     streams = [
         [move(None, rows[i], i + 1.0), *[move(rows[i], rows[STREAMS + i])] * (1 if i % 2 else 40)]

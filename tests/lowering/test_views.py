@@ -1,4 +1,4 @@
-"""Views, aliases and identities: free on the card, and outputs that share memory exactly where eager's do."""
+"""Views, aliases and identities: free on the card, and outputs that share memory exactly where eager mode's do."""
 
 from __future__ import annotations
 

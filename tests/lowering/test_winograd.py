@@ -91,7 +91,7 @@ def test_values_are_those_of_float64(tile_size: int, name: str) -> None:
     failed = stats()["ps_fallbacks"]
     with torch.no_grad():
         compiled = torch.compile(model, backend="fpga", options={**FRESH, "winograd": tile_size})
-        compiled(torch.full_like(x, float("nan")))  # what is not written anew stays visible
+        compiled(torch.full_like(x, float("nan")))  # what is not written again stays visible
         card, eager = compiled(x), model(x)
         exact = copy.deepcopy(model).double()(x.double())
     errors = measure(card, eager, exact, FACTOR)

@@ -16,7 +16,7 @@ Inputs = dict[str, torch.Tensor]
 class Family:
     """`model` and `config` are names of classes of transformers, `settings` what the configuration is made with.
 
-    without_gradients: why eager's gradients are nothing to be held against.
+    without_gradients: why eager mode's gradients are nothing to be held against.
     """
 
     model: str
@@ -304,7 +304,7 @@ FAMILIES: dict[str, Family] = {
             "codebook_size": 16,
             "upsampling_ratios": [4, 4],
         },
-        without_gradients="which code is the nearest hangs on rounding",
+        without_gradients="which code is the nearest depends on rounding",
     ),
     "HuBERT": Family("HubertModel", "HubertConfig", speech, SPEECH),
     "PatchTST": Family(

@@ -9,7 +9,7 @@ from fpga_dynamo import Explanation
 
 @dataclass(frozen=True)
 class Row:
-    """One network: what ran on the card, and how far its answer is from float64 next to eager's."""
+    """One network: what ran on the card, and how far its answer is from float64 next to eager mode's."""
 
     name: str
     parameters: int

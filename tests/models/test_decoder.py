@@ -1,4 +1,4 @@
-"""A decoder that writes its own next token: one launch a token, one compilation, eager's words."""
+"""A decoder that writes its own next token: one launch a token, one compilation, eager mode's words."""
 
 from __future__ import annotations
 

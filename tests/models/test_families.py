@@ -1,4 +1,4 @@
-"""One small model of each family of transformers: answers, and gradients of all parameters, as exact as eager's.
+"""One small model of each family of transformers: answers, and gradients of all parameters, as exact as eager mode's.
 
 `make transformers` installs the library and prints a line for each; without it nothing here runs.
 """

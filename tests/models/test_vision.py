@@ -1,5 +1,5 @@
 """Networks for detection, segmentation and classification: almost all arithmetic is on the card, in few launches, and
-the answer is as exact as eager's."""
+the answer is as exact as eager mode's."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_detector_from_image_to_boxes(name: str, offload_table: OffloadTable) ->
         (eager,) = model(images)
         (card,), explained = compiled(model, images)
     torch.testing.assert_close(card["scores"], eager["scores"], rtol=1e-3, atol=1e-5)
-    # Which of several boxes with one score comes first, and which is the last to be kept, hangs on rounding.
+    # Which of several boxes with one score comes first, and which is the last to be kept, depends on rounding.
     steps = eager["scores"].diff().abs() > 1e-4 * eager["scores"][1:]
     ends = torch.ones(1, dtype=torch.bool)
     alone = torch.cat([ends, steps]) & torch.cat([steps, ~ends])

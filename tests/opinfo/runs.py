@@ -24,7 +24,7 @@ SECONDS = 120
 """What a case may take before it counts as one that hangs."""
 
 VERDICTS = ("right", "wrong", "crash", "torch", "refused")
-"""right; wrong: an answer that is not eager's; crash: an error that eager does not raise, an internal error of the
+"""right; wrong: an answer that is not eager mode's; crash: an error that eager does not raise, an internal error of the
 compiler, or a launch that failed, even if eager took its place; torch: wrong or crashed, but so is the same sample
 under aot_eager; refused: eager itself raises, so that there is nothing to compare."""
 
@@ -69,7 +69,7 @@ def spread(cases: Sequence[Case], limit: int) -> list[Case]:
 def run_subject(
     subject: Subject, *, backward: bool, limit: int, options: dict[str, Any] | None, backend: str = "fpga"
 ) -> Result:
-    """Compiles the subject once; Dynamo compiles anew for every sample whose shapes or constants differ."""
+    """Compiles the subject once; Dynamo compiles again for every sample whose shapes or constants differ."""
     began = time.perf_counter()
     result = Result(subject.name)
     torch._dynamo.reset()

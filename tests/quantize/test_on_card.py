@@ -1,4 +1,4 @@
-"""What FPGAQuantizer annotates, on the software card: one launch, and with powers of two eager's bits."""
+"""What FPGAQuantizer annotates, on the emulator: one launch, and with powers of two eager mode's bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fpga_dynamo.signal`: eager's answers from functions, on either side, from many threads, and clear errors."""
+"""`fpga_dynamo.signal`: eager mode's answers from functions, on either side, from many threads, and clear errors."""
 
 from __future__ import annotations
 

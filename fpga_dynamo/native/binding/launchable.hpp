@@ -32,7 +32,7 @@ struct crossing {
 class launchable {
 public:
     virtual ~launchable() = default;
-    // A launch will follow within microseconds: what it needs may get ready meanwhile.
+    // A launch will follow within microseconds: the card may prepare for it.
     virtual void announce() {}
     // Where the host writes an input before a launch, or reads an output after it, that is no piece. Throws std::exception.
     virtual uint8_t* window(card_model::direction way, uint64_t bytes, uint64_t offset) = 0;

@@ -17,11 +17,11 @@ public:
     virtual ~address_space() = default;
     // Host pointer of a card address and how far its buffer goes on from there; null if no buffer lies there.
     virtual void* translate(uint64_t address, uint64_t* bytes) const = 0;
-    // The buffer in which a card address lies; false if there is none.
+    // The buffer that contains a card address; false if no buffer does.
     virtual bool find(uint64_t address, buffer_extent* found) const = 0;
     // The buffer in which a host address lies, or from whose begin or end it is less than a page away.
     virtual bool find_near(const void* host, buffer_extent* found) const = 0;
-    // For messages: what a host address means on this card; empty if it is none of the card's.
+    // For messages: what a host address means on this card; empty for other addresses.
     virtual std::string describe(const void* host) const = 0;
 };
 

@@ -18,7 +18,7 @@ struct traffic {
 
 class card {
 public:
-    // The same card for the same index. Throws error if there is none.
+    // The same card for the same index. Throws error for an index without a card.
     static std::shared_ptr<card> open(unsigned index);
     // A card of that number beside all others: with an xclbin, memory and compute units of its own, as if the card were
     // large enough for several at once. It ends with the last who refers to it.
@@ -50,7 +50,7 @@ private:
 
     const unsigned index_;
     mutable std::mutex mutex_;
-    std::mutex load_mutex_;  // one load at a time; mutex_ stays free meanwhile
+    std::mutex load_mutex_;  // one load at a time; a load does not hold mutex_
     std::shared_ptr<image> image_;
     std::vector<orphan> orphans_;
     traffic traffic_;

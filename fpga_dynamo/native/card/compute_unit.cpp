@@ -16,9 +16,8 @@ constexpr int64_t IDLE_SPIN_NS = 20000;
 constexpr uint32_t MAX_SLICES = 0xffff;           // of lane_team
 constexpr uint32_t STATUS_CRASHED = 0xffffffffu;  // what `end` is told when no status was returned
 
-// How many slices a step is cut into that is worth running in `wanted` parts, each a microsecond of work or so: several
-// for each lane, so that one that comes late finds less to do; but where there is little to do, few, as to begin one
-// takes a while, too.
+// The number of slices of a step that is worth `wanted` parts, each about a microsecond of work. Several slices a lane
+// balance the load when a lane starts late. A small step has few slices, because starting a slice has a cost too.
 uint32_t slices_for(unsigned lanes, uint32_t wanted) {
     constexpr uint32_t LEAST = 2, MOST = 4, WORTH = 32;
     const uint32_t of_a_lane = std::clamp(wanted / (WORTH * lanes), LEAST, MOST);

@@ -1,4 +1,4 @@
-// What the card model throws. Every message is one sentence that names the thing and, where there is one, the way out.
+// What the emulator throws. Every message is one sentence that names what is wrong and, if possible, the remedy.
 #pragma once
 #include <stdexcept>
 #include <string>

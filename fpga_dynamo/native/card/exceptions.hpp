@@ -4,7 +4,7 @@
 
 namespace card_model {
 
-// Of the exception that is being handled: "std::runtime_error: its what()", or the type alone; empty if there is none.
+// The exception that is being handled: "std::runtime_error: its what()", or its type alone; empty without an exception.
 std::string describe_exception();
 
 // A thread's exceptions that are being handled and how many are on their way to a handler: __cxa_eh_globals of the

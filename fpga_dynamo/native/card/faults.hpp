@@ -59,7 +59,7 @@ inline bool cancelled(const guard& g) { return g.level->load(std::memory_order_s
 
 }  // namespace detail
 
-// Calls kernel code. An exception unwinds to here; all else jumps, without running destructors of what it interrupts.
+// Calls kernel code. An exception unwinds to here; a fault or cancellation jumps here and runs no destructors.
 template <typename Call>
 [[gnu::noinline]] outcome guarded(const cancel_level& level, int tolerated, fault& what, Call&& call) {
     detail::guard guard;
@@ -92,7 +92,7 @@ template <typename Call>
 }
 
 // Around what kernel code calls back, which holds locks and must not be interrupted. `resume` leaves by a jump when a
-// cancellation came meanwhile.
+// cancellation came in between.
 inline detail::guard* suspend() {
     detail::guard* guard = detail::active;
     detail::active = nullptr;

@@ -20,7 +20,7 @@ public:
 
     const xclbin& file() const { return file_; }
     const std::vector<std::shared_ptr<bank>>& banks() const { return banks_; }
-    const kernel_info& kernel(const std::string& name) const;  // throws error if there is none
+    const kernel_info& kernel(const std::string& name) const;  // throws error for an unknown name
     // Of a kernel, in the file's order.
     std::vector<compute_unit*> compute_units(const kernel_info& kernel) const;
     const std::vector<std::unique_ptr<compute_unit>>& compute_units() const { return units_; }

@@ -1,5 +1,5 @@
 // The code of an xclbin's kernels. As in hardware, a kernel's static and global variables belong to a compute unit and
-// start anew with each load of the card: every unit has a copy of the shared object to itself, from its first run on.
+// start again with each load of the card: every unit has a copy of the shared object to itself, from its first run on.
 #pragma once
 #include <memory>
 #include <mutex>

@@ -1,5 +1,5 @@
 // The bytes behind a buffer, up to the end of its last page: they hold a pattern, by which a stray write shows. Where a
-// buffer ends with its page there are none, and the guard page behind it is what finds the write.
+// buffer ends with its page there is no such byte, and the guard page behind it finds the write.
 #pragma once
 #include <cstdint>
 #include <optional>

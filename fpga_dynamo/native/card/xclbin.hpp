@@ -1,4 +1,4 @@
-// An xclbin file: the axlf container (layout as in XRT's xclbin.h) and what the software card needs from its sections.
+// An xclbin file: the axlf container (layout as in XRT's xclbin.h) and what the emulator needs from its sections.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -46,7 +46,7 @@ public:
     static xclbin from_file(const std::string& path);
     static xclbin from_bytes(const std::string& bytes, std::string name);
 
-    // Throws xclbin_error when the software card cannot run it: another target, or instructions that this CPU lacks.
+    // Throws xclbin_error when the emulator cannot run it: another target, or instructions that this CPU lacks.
     void check_runs_here() const;
 
     const std::string& name() const { return name_; }  // of the file, for messages

@@ -28,7 +28,7 @@ struct tensor_access {
     }
 };
 
-// -1 with a Python error set if `number` (stolen) is none.
+// -1 with a Python error set if `number` (stolen) is not an integer.
 int64_t integer(PyObject* number) {
     if (!number) return -1;
     const int64_t value = PyLong_AsLongLong(number);

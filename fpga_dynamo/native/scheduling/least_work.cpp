@@ -359,7 +359,7 @@ void least_work::settle(bound& made) {
 double least_work::decide(double now, const double* available, std::vector<bound>& out) {
     const int kinds = system_->kinds();
     const double limit = now + HORIZON * latency_;
-    // Ready tasks that a kind with a free PE may still find: the search ends where there are none for any such kind.
+    // Ready tasks that a kind with a free PE may still find: the search ends when no such kind can find any.
     std::array<int, 64> small;
     std::vector<int> large(kinds > 64 ? kinds : 0);
     int* hungry = kinds > 64 ? large.data() : small.data();

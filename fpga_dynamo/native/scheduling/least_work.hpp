@@ -55,12 +55,12 @@ public:
     explicit estimates(std::shared_ptr<const graph_model> graph);
     double operator()(int task, int kind) const { return seconds_[task * graph_->kinds + kind]; }
     // A run of `task` on `kind` took `seconds`. One measurement counts as at most 4 times, at least a quarter of, what
-    // was expected. Where a task has run long enough elsewhere, the stated seconds are believed anew.
+    // was expected. Where a task has run long enough elsewhere, the stated seconds are believed again.
     void observe(int task, int kind, double seconds);
     void believe(int task, int kind, double seconds);  // what somebody else has found
     const graph_model& graph() const { return *graph_; }
 
-    // The tasks' work on their cheapest kinds, and in which order they are served. Made anew as prices or estimates move; an
+    // The tasks' work on their cheapest kinds, and in which order they are served. Made again as prices or estimates move; an
     // application in flight keeps the one that it came with, or its sums would not come to zero.
     struct summary {
         std::vector<double> work;                       // by task: what it takes of the system, in seconds

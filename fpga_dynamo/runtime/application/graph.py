@@ -15,7 +15,7 @@ GRANULARITIES = ("launch", "layer", "op", "kernel")
 
 
 class ApplicationError(FpgaError):
-    """A task graph that is none: the sentence names the application, the task and what is wrong."""
+    """An invalid task graph: the message names the application, the task and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ApplicationTask:
 
 @dataclass(frozen=True)
 class Application:
-    """A DAG of tasks in topological order. Raises ApplicationError if it is none."""
+    """A DAG of tasks in topological order. Raises ApplicationError for any other graph."""
 
     name: str
     tasks: tuple[ApplicationTask, ...]

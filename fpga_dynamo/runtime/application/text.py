@@ -167,7 +167,7 @@ def save(application: Application, path: str | os.PathLike[str]) -> Path:
 
 
 def load(path: str | os.PathLike[str]) -> Application:
-    """Reads what `save` wrote. ApplicationError for a file that is missing or is none."""
+    """Reads what `save` wrote. ApplicationError for a file that is missing or has another format."""
     try:
         data = read_json(Path(path))
     except (DocumentError, ValueError) as error:

@@ -180,7 +180,7 @@ class Bindings:
             self._on_empty()
 
     def rest(self) -> None:
-        """Lets go of a binding that no tensor's end would end, for it has none. Takes no lock, see above."""
+        """Lets go of a binding that no tensor's end would end, for it has none. Acquires no lock, see above."""
         if not any(node.op == "placeholder" for node in self.nodes):
             self._known = []
 

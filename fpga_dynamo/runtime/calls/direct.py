@@ -3,7 +3,7 @@
 The whole way leads through AOTAutograd's wrappers, the executor and the scheduler. A graph without gradients, changed
 inputs and aliased outputs needs nothing of the wrappers, and a task that nothing else competes with nothing of the
 scheduler. What is not as it was at the last call by the whole way (a parameter, an input's strides), whatever wants to
-see tasks (traces, the profiler), and all trouble go the whole way again; that binds the direct one anew.
+see tasks (traces, the profiler), and all trouble go the whole way again; that binds the direct one again.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _results(program: Program) -> list[Result] | None:
 
 
 def _slot_behind(node: Any, slots: dict[Node, Slot]) -> Slot | None:
-    """The slot with all elements of `node`, each where the strides of `node` say; None if there is none."""
+    """The slot with all elements of `node`, each where the strides of `node` say; None without such a slot."""
     made = node
     while isinstance(made, Node) and made not in slots and is_view(made) and len(made.all_input_nodes) == 1:
         source = made.all_input_nodes[0]
@@ -184,7 +184,7 @@ class Direct:
         owner, guard = (self._graph, self._pe, binding), internals.input_guard(inputs)
         call.bind(self._run(binding, weights, arena), arena.buffer, owner, guard, rows)
         self._bound = (found, kinds)
-        if self._found(binding) != found:  # closed meanwhile by another thread, in vain
+        if self._found(binding) != found:  # another thread closed it, before this one stored `found`
             self.close()
 
     def _found(self, binding: Binding) -> tuple[Binding, list[Stamp], Any, Arena | None]:
@@ -192,7 +192,7 @@ class Direct:
         return binding, binding.stamps, self._card.weights.buffer, self._launcher.idle(self._pe.index)
 
     def close(self) -> None:
-        """The next call goes the whole way. Takes no lock: the garbage collector may call it."""
+        """The next call goes the whole way. Acquires no lock: the garbage collector may call it."""
         self._bound = ()
         call = self._call
         if call is not None:

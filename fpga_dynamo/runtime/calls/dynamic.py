@@ -75,7 +75,7 @@ class Variant:
 class Dynamic:
     """The graph as a callable, for all sizes. Re-entrant.
 
-    make: an executor of a graph that is ready to be lowered; case: what is said of the graph if that fails.
+    make: an executor of a graph that is ready to be lowered; case: what a failure reports about the graph.
     """
 
     def __init__(self, module: GraphModule, make: Callable[[GraphModule], Executor], case: Case) -> None:
@@ -97,7 +97,7 @@ class Dynamic:
         self._names, self._sources = list(sources), list(sources.values())
 
     def __call__(self, *args: Any) -> Any:
-        """The graph's results; eager's where tensors are fake, or nested, each with a ragged size of its own."""
+        """The graph's results; eager mode's where tensors are fake, or nested, each with a ragged size of its own."""
         if tensors_are_fake():
             return self._module(*args)
         if self._eager is not None:

@@ -85,7 +85,7 @@ class Executor:
         self.case = Case(program.module, options, static=parameters)
         self._parameter = parameters[0] if parameters else None
         self._warned: set[str] = set()
-        self._left: set[CardTask] = set()  # tasks that an internal error has left to eager
+        self._left: set[CardTask] = set()  # tasks that run in eager mode after an internal error
         self._reconnecting = threading.Lock()
         self._connect(card)
         self._result_reads = [self._slot(node) for node in program.result_reads]
@@ -187,7 +187,7 @@ class Executor:
         self._close_direct()
 
     def rest(self) -> None:
-        """Gives idle memory on the card back; the next call takes it again. Takes no lock: see Lifetime."""
+        """Gives idle memory on the card back; the next call takes it again. Acquires no lock: see Lifetime."""
         for launcher, bindings in zip(self.launchers, self.bindings, strict=True):
             launcher.free()
             bindings.rest()
@@ -292,13 +292,14 @@ class Executor:
         counters.add(ps_nodes=sum(map(computes, nodes)))
 
     def _counted(self, task: CardTask, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
-        """Eager's results in the place of a launch."""
+        """Eager mode's results in the place of a launch."""
         results = eager()  # raises what eager raises, an index out of range for one
         counters.add(ps_fallbacks=1, ps_nodes=sum(map(computes, task.nodes)))
         return results
 
     def _instead(self, task: CardTask, error: Exception, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
-        """Eager's results for a launch that failed; the first failure of a kind is a warning, further ones are logged.
+        """Eager mode's results for a launch that failed; the first failure of a kind is a warning, further ones are
+        logged.
 
         Under ``strict`` a failure of the card is an error.
         """
@@ -316,7 +317,7 @@ class Executor:
 
 
 def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
-    """Raises :class:`NotFiniteError` where only finite results are as good as eager's."""
+    """Raises :class:`NotFiniteError` where only finite results are as good as eager mode's."""
     for i, dim, step in task.must_be_finite:
         step = 1 if isinstance(step, Size) else step  # of a program for all sizes: every slice
         part = results[i][(slice(None),) * dim + (slice(None, None, step),)]

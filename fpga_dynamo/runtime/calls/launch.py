@@ -84,7 +84,7 @@ class Arena:
             trace.command(pe, command.opcode, start * 1e-9, stop * 1e-9, **_arguments(task, i, macs, moved))
 
     def counted(self, pe: str, task: CardTask, start: float, stop: float) -> None:
-        """Gives what a counting card has counted of the last run, from `start` to `stop`, to those who record."""
+        """Gives what a cycle simulator has counted of the last run, from `start` to `stop`, to those who record."""
         if not self._card.target.counts or (count := card_count(self.run.counters)) is None:
             return
         counters.add(card_cycles=count.cycles, card_seconds=count.seconds)
@@ -201,7 +201,7 @@ class Launcher:
             return None
 
     def free(self) -> None:
-        """Gives the memory of idle arenas back; the next call makes new ones. Takes no lock: see Bindings."""
+        """Gives the memory of idle arenas back; the next call makes new ones. Acquires no lock: see Bindings."""
         self._arenas = {}
 
 

@@ -56,7 +56,7 @@ class Lifetime:
         return call
 
     def settle(self) -> None:
-        """After a call: the model may have gone meanwhile, as it may before a backward pass."""
+        """After a call: the model may have been deleted during it, or before a backward pass."""
         if self._memory is not None and self._memory() is None:
             self._rest()
 

@@ -1,4 +1,4 @@
-"""Tensors to and from slots of the arena: dense memory in eager's strides, elements as ir/dtypes.py says.
+"""Tensors to and from slots of the arena: dense memory in eager mode's strides, elements as ir/dtypes.py says.
 
 Maps of an engine are laid out in blocks on the way (ir/blocked.py).
 """
@@ -49,7 +49,7 @@ def empty_for(slot: Slot) -> torch.Tensor:
 
 
 def from_slot(raw: torch.Tensor, slot: Slot) -> torch.Tensor:
-    """The value of a slot in eager's dtype, from what :func:`empty_for` made and the card has filled."""
+    """The value of a slot in eager mode's dtype, from what :func:`empty_for` made and the card has filled."""
     if slot.blocked is not None:
         return torch.empty_strided(slot.shape, slot.strides, dtype=slot.dtype).copy_(slot.blocked.seen(raw, slot.shape))
     return raw if raw.dtype is slot.dtype else raw.to(slot.dtype)

@@ -12,7 +12,7 @@ from fpga_dynamo.torch_internals.aot import OVERLAP, graph_facts
 from fpga_dynamo.torch_internals.dispatch import autocast_active
 
 MERGED = "it writes to inputs that share memory, and returns a view of such an input"
-"""AOTAutograd makes such a view anew of what all of them are parts of, as if that were the input."""
+"""AOTAutograd makes such a view again of what all of them are parts of, as if that were the input."""
 
 
 def why_not_replayed(example_inputs: Sequence[Any]) -> str | None:

@@ -42,7 +42,7 @@ class CardUser(Protocol):
 class Card:
     """One device with one xclbin. Made by :func:`open_card`, shared by all programs that run on it.
 
-    displaced: whether the device has been loaded with another xclbin since, which the software card never is: it holds
+    displaced: whether the device has been loaded with another xclbin since, which the emulator never is: it holds
     several at once. Programs of a displaced card ask :func:`reopen` for its successor.
     """
 
@@ -59,7 +59,7 @@ class Card:
         with utf8_path(path) as name:
             self.uuid = self.device.load_xclbin(name)
         self.target = target
-        if hasattr(self.device, "lanes"):  # the software card's
+        if hasattr(self.device, "lanes"):  # the emulator's
             self.target = replace(target, lanes=self.device.lanes(), windows=Windows(*self.device.windows()))
         self.kernels: dict[tuple[str, int], Any] = {}
         self.pes: list[ProcessingElement] = []
@@ -137,8 +137,8 @@ _lock = threading.Lock()
 def open_card(options: Options) -> Card:
     """The card that the options name, with their xclbin loaded (built first if they name none).
 
-    Models compiled before for another xclbin go on working: the software card holds several, any other card is loaded
-    anew by turns.
+    Models compiled before for another xclbin go on working: the emulator holds several, any other card is loaded
+    again by turns.
 
     Raises XclbinError for a file that cannot be used, DeviceError if the card does not take it, as while a run is under
     way.

@@ -157,7 +157,7 @@ class WeightStore:
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
-        """The store's lock; what has been released meanwhile is freed behind it."""
+        """The store's lock; what other threads released while it was held is freed afterwards."""
         try:
             with self._lock:
                 yield
@@ -267,7 +267,7 @@ class _Extents:
         return self._free[bisect.bisect(self._free, place, key=_start) - 1]
 
     def taken(self, end: int) -> list[tuple[int, int]]:
-        """Starts and sizes of what is not free below `end`."""
+        """Starts and sizes of the extents below `end` that are not free."""
         bounds = [0, *(bound for start, size in self._free for bound in (start, start + size)), end]
         return [(a, min(b, end) - a) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if a < min(b, end)]
 
@@ -275,13 +275,13 @@ class _Extents:
         return max((size for _, size in self._free), default=0)
 
     def tail(self, end: int) -> int:
-        """Size of the free extent that ends at `end`, 0 if there is none."""
+        """Size of the free extent that ends at `end`, or 0."""
         if self._free and sum(self._free[-1]) == end:
             return self._free[-1][1]
         return 0
 
     def resize(self, old: int, new: int) -> None:
-        """The end of what is managed moves; what is cut off has to be free."""
+        """Moves the end of the managed range; an extent that is cut off must be free."""
         if new > old:
             self.give(old, new - old)
         elif new < old:

@@ -1,7 +1,7 @@
 """Drivers: ways to a card, all with pyxrt's API.
 
 A driver is a module that provides the names below. The protocols say what fpga_dynamo uses of them, with pyxrt's
-signatures; what a driver offers beyond (the software card's ``run.trace_steps``, say) is found with ``hasattr``.
+signatures; what a driver offers beyond (the emulator's ``run.trace_steps``, say) is found with ``hasattr``.
 """
 
 from __future__ import annotations

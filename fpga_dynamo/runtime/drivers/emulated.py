@@ -1,4 +1,4 @@
-"""The software card: the native card model under pyxrt's names. See ``fpga_dynamo/_native.pyi`` for what it adds."""
+"""The emulator: native code under pyxrt's names. See ``fpga_dynamo/_native.pyi`` for what it adds."""
 
 from fpga_dynamo._native import *  # noqa: F403
 

@@ -1,6 +1,6 @@
 """Compute units that work together on a real card, as one kernel.
 
-Everybody else knows such units as the software card runs them, in one process: a launch has one list of commands for
+Everybody else knows such units as the emulator runs them, in one process: a launch has one list of commands for
 all of them (each unit's behind the other's), one region of maps, and one of weights. On a card that is a run of each
 unit and of the kernel in which they meet, maps are spread over banks by pages, and each unit has commands and weights
 in a bank of its own (xclbin_build/peers.py). `PeerDriver` stands in front of a driver and makes the one of the other.

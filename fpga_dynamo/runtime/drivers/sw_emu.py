@@ -1,6 +1,6 @@
 """The surroundings that XRT's own sw_emu driver wants: a Vitis installation with a device model, a card's description.
 
-Here they are a private folder whose device model is the software card; it goes with the process.
+Here they are a private folder whose device model is the emulator; it goes with the process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AMD's XRT through its C++ API, under pyxrt's names. See ``fpga_dynamo/_xrt.pyi`` for what it adds to pyxrt.
 
 Waits, starts, syncs and loads release the GIL; scalars may have 64 bits or be floats; time-outs end. It drives real
-cards, and the software card under XRT: see :mod:`fpga_dynamo.runtime.drivers.xrt_environment`.
+cards, and the emulator under XRT: see :mod:`fpga_dynamo.runtime.drivers.xrt_environment`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 XRT decides once per process, when the first card is opened, from environment variables and its configuration:
 
 - ``card``: the drivers of real cards.
-- ``inproc``: the software card inside of this process, as a driver that XRT loads.
-- ``process``: XRT's own driver for software emulation, which starts the software card as a process.
+- ``inproc``: the emulator inside of this process, as a driver that XRT loads.
+- ``process``: XRT's own driver for software emulation, which starts the emulator as a process.
 - ``user``: whatever XCL_EMULATION_MODE and xrt.ini of the user say.
 
 $FPGA_DYNAMO_XRT chooses; unset, it is ``user`` if XCL_EMULATION_MODE is set and ``card`` otherwise.

@@ -1,4 +1,4 @@
-"""What a counting card says of a launch, and traces in card time: a launch lasts its cycles divided by the clock.
+"""What a cycle simulator says of a launch, and traces in card time: a launch lasts its cycles divided by the clock.
 
 A simulated launch takes thousands of times as long as it would on the card. So that a trace shows the card, its clock
 is slowed down while such a launch is under way, by as much as makes the launch as long as its cycles say. All other
@@ -51,7 +51,7 @@ class CardCount:
 
 
 def card_count(counters: str) -> CardCount | None:
-    """What a run's counters say; None if there are none."""
+    """What a run's counters say; None for a run without counters."""
     return count_of(json.loads(counters)) if counters else None
 
 
@@ -88,7 +88,7 @@ def in_card_time(events: Sequence[Event]) -> list[Event]:
             found.append(replace(event, time=begin, overhead=clock(event.time + event.overhead) - begin))
         elif isinstance(event, TaskEvent):
             inside = [c for c in of_task[event.pe, event.task] if event.start <= c.start and c.stop <= event.stop]
-            # Copies and the reading of counters are the host's: the unit is busy while it is simulated.
+            # Copies and the reading of counters are host time: the unit is busy while it is simulated.
             begin = min((c.start for c in inside), default=event.start)
             end = max((c.stop for c in inside), default=event.stop)
             told = _told(inside, event) if inside else event.arguments

@@ -44,11 +44,11 @@ def stats() -> dict[str, float]:
     programs_loaded: graphs whose program came from the disk cache instead; traces_loaded: those that were not even
     traced by AOTAutograd.
     pl_launches, pl_commands: runs of a compute unit, and commands in them.
-    ps_nodes: eager nodes that ran because nothing on the card could take them (views not counted).
-    ps_fallbacks: launches that failed and were run by eager instead.
-    internal_errors: errors of the compiler's own, after which a graph ran in eager mode or was lowered for each size.
+    ps_nodes: eager nodes that no kernel on the card supports (views not counted).
+    ps_fallbacks: launches that failed and ran in eager mode instead.
+    internal_errors: faults of the compiler, after which a graph ran in eager mode or was lowered for each size.
     bytes_to_device, bytes_from_device: activations and results; weights_packed: blocks written to the card.
-    card_cycles, card_seconds: of launches on a counting card, as it has counted them.
+    card_cycles, card_seconds: of launches on a cycle simulator, as it has counted them.
     """
     return _section(_totals)
 

@@ -47,7 +47,7 @@ class CountedCommand:
 
 @dataclass(frozen=True)
 class CountedEvent:
-    """A launch on a counting card, while it was simulated.
+    """A launch on a cycle simulator, while it was simulated.
 
     ends: the cycle in which each command ends, of several compute units on all of them. peers: the compute units that
     shared it with `pe`.

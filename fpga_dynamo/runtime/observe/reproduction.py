@@ -105,7 +105,7 @@ def is_internal(error: Exception) -> bool:
 
 
 def report(error: Exception, case: Case) -> str:
-    """Saves the reproduction of an internal error and warns of it; returns the reason why the graph is eager's."""
+    """Saves the reproduction of an internal error and warns of it; returns the reason why the graph is eager mode's."""
     lines = str(error).strip().splitlines()
     why = f"compiling it failed with {type(error).__name__}: {lines[0] if lines else ''}"
     try:

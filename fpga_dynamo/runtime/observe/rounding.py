@@ -4,7 +4,7 @@ A single eager float32 run is a poor ruler for a small tensor: eight numbers may
 Here every operator of a float64 run has its result multiplied by 1 + e with a random |e| <= one float32 ulp, or two
 for elementary functions, which shows what *any* correct float32 evaluation may give (Parker, "Monte Carlo Arithmetic",
 UCLA CSD-970002, 1997).
-The same runs tell whether a decision of the graph (a comparison, an argmax, a floor, an overflow) hangs on rounding.
+The same runs tell whether a decision of the graph (a comparison, an argmax, a floor, an overflow) depends on rounding.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXACT_NAMES = """
     new_full scalar_tensor fill zero arange one_hot argmax argmin eq ne lt le gt ge logical_not
 """
 _EXACT = frozenset(_EXACT_NAMES.split())
-# No library rounds these right: those of hls_kernels/lib/math.hpp err by up to two units, eager's by one or more.
+# No library rounds these right: those of hls_kernels/lib/math.hpp err by up to two units, eager mode's by one or more.
 _FUNCTION_NAMES = """
     exp exp2 expm1 log log2 log10 log1p pow tanh sigmoid silu erf erfc gelu sin cos tan asin acos atan atan2 sinh cosh
     asinh acosh atanh logaddexp softplus mish
@@ -98,7 +98,7 @@ class OperatorRecorder(TorchDispatchMode):
         self.decisions: list[torch.Tensor] = []
         self.overflows: list[torch.Tensor] = []
         self.arbitrary = False
-        """Whether an operator was given numbers of which eager's kernels, or their orders, make different things."""
+        """Whether an operator had inputs for which eager kernels, or orders of summation, give different results."""
 
     def disturb(self, tensor: torch.Tensor, ulps: int = 1) -> None:
         """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are, and

@@ -50,12 +50,12 @@ class TraceRecorder(guarded_scope):
 
     @property
     def events(self) -> list[Event]:
-        """All events by start time (arrival for applications), launches on a counting card in card time."""
+        """All events by start time (arrival for applications), launches on a cycle simulator in card time."""
         return sorted(in_card_time(self._events), key=_time_of)
 
     @property
     def counted(self) -> list[CountedEvent]:
-        """Launches on a counting card, in the host's time."""
+        """Launches on a cycle simulator, in the host's time."""
         return [event for event in self._events if isinstance(event, CountedEvent)]
 
     @property
@@ -194,7 +194,7 @@ def command(pe: str, name: str, start: float, stop: float, **arguments: Any) -> 
 
 
 def counted(event: CountedEvent) -> None:
-    """Report a launch on a counting card to all recorders."""
+    """Report a launch on a cycle simulator to all recorders."""
     for recorder in recorders:
         recorder.add(event)
 

@@ -1,6 +1,6 @@
 """``verify=True``: every launch is shadowed by eager, as it is and in float64, and the first divergence is named.
 
-Where a value hangs on rounding (equal numbers whose position is asked for, a comparison with a sum that cancels), the
+Where a value depends on rounding (equal numbers whose position is asked for, a comparison with a sum that cancels), the
 card may decide otherwise than eager. What diverges is therefore held against runs in float64 with a rounding error
 after every operator, too, see :mod:`fpga_dynamo.runtime.observe.rounding`.
 """
@@ -20,17 +20,18 @@ from fpga_dynamo.runtime.observe.rounding import OperatorRecorder
 from fpga_dynamo.runtime.observe.widening import InFloat64, widened
 
 FACTOR = 8.0
-"""How many times eager's own error against float64 a value may err."""
+"""How many times eager mode's own error against float64 a value may err."""
 
 FLOOR_ULPS = 32.0
 """And how many units in the last place of the largest value besides, for values that eager gets exactly."""
 
 NOISY_RUNS = 16
-"""How many runs show what hangs on rounding: one element that does is taken for one that does not once in 2^16."""
+"""How many runs show what depends on rounding: one element that does is taken for one that does not once in 2^16."""
 
 
 def compare(task: CardTask, results: Sequence[torch.Tensor], arguments: Sequence[Any]) -> None:
-    """Compares all values that `task` gave (with ``verify`` that is one for every match) with eager's, in graph order.
+    """Compares all values that `task` gave (with ``verify`` that is one for every match) with eager mode's, in graph
+    order.
 
     Raises :class:`VerificationError` naming the first node that diverges.
     """
@@ -68,7 +69,8 @@ def _in_float64(task: CardTask, arguments: Sequence[Any]) -> Sequence[torch.Tens
 
 
 def _run(task: CardTask, arguments: Iterable[Any]) -> Sequence[torch.Tensor]:
-    """Eager's values for arguments in float64, also of a graph that says float32 somewhere (of zeros for a mask, say).
+    """Eager mode's values for arguments in float64, also of a graph that says float32 somewhere (of zeros for a mask,
+    say).
 
     Such a graph has types of its own replaced; others run as they are, with the roundings that they ask for.
     """

@@ -67,7 +67,7 @@ class Exponential:
 
 
 def check_times(times: Sequence[float]) -> None:
-    """Raises OptionError for a time that is none: negative, infinite or NaN."""
+    """Raises OptionError for an invalid time: negative, infinite or NaN."""
     wrong = [time for time in times if not _is_time(time)]
     if wrong:
         raise OptionError(f"arrival times must be finite numbers >= 0, not {wrong[0]!r}")

@@ -212,7 +212,7 @@ class Dispatcher:
                 self._available[slot.pe] = slot.expected_end + slot.backlog
 
     def restore(self, running: Mapping[Slot, ReadyTask], ready: Iterable[ReadyTask], now: float) -> None:
-        """Begins anew with these tasks, whatever an exception has left half done; queued tasks are among `ready`."""
+        """Begins again with these tasks, whatever an exception has left half done; queued tasks are among `ready`."""
         self.busy.clear()
         for slot in self.slots.values():
             slot.queue.clear()

@@ -3,10 +3,10 @@
 A PE runs one task at a time; who serves it while it does is a separate matter. The caller of `execute` serves PEs with
 tasks of its own frame while it waits, so that a graph of one task runs in the caller's thread without a hand-over.
 What runs beside that is given to threads that belong to PEs, made when first needed. A policy sees a task when somebody
-could run it: short tasks of a frame (see `flight.HAND_OVER`) come before it one by one, as the caller can take them.
+could run it: short tasks of a frame (see `flight.HAND_OVER`) come before it one by one, when the caller can run them.
 
 An exception can end a call between any two bytecodes. So all state changes in a native critical section; after an
-exception inside, `_repair` makes it anew from what is written by one assignment each: who has which task in the inbox,
+exception inside, `_repair` makes it again from what is written by one assignment each: who has which task in the inbox,
 and which tasks are done. A caller's departure is noticed by native code, too.
 """
 
@@ -210,7 +210,7 @@ class Scheduler:
             self._repair()
 
     def _repair(self) -> None:
-        """Makes the books anew; may itself be interrupted and called again.
+        """Makes the books again; may itself be interrupted and called again.
 
         Everything that is not done and that nobody has in the inbox is put before the policy again.
         """
@@ -505,7 +505,7 @@ class Scheduler:
             flight.rouse()
 
     def _restart_in_child(self) -> None:
-        """The threads, and whoever held the lock, did not come along: begin anew."""
+        """The threads, and whoever held the lock, did not come along: start over."""
         self._section.reset()
         self._generation += 1
         self._flights.clear()

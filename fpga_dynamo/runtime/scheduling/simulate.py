@@ -84,7 +84,7 @@ def simulate(
     """Inject instances of `graphs` as `arrivals` say (one for all graphs, or one each; default: one at 0).
 
     `seed` drives exponential arrivals, the model of durations, and policy "random" if given by name. SchedulerError if
-    no PE supports a task, or `duration` gives no time; OptionError for arrivals that are none. decision: what
+    no PE supports a task, or `duration` gives no time; OptionError for invalid arrivals. decision: what
     scheduling costs in virtual time (nothing).
     """
     graphs = [graphs] if isinstance(graphs, TaskGraph) else list(graphs)

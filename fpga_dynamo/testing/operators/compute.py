@@ -169,8 +169,8 @@ def addmm(b: Builder) -> None:
 
 
 def finite_matrix(t: torch.Tensor) -> bool:
-    # A row of scores that are all NaN gives 0 in eager's fused kernel where the value is a number, and NaN by the
-    # formula: what it gives for NaN hangs on its vector width. Of rows that overlap (`unfold`) it reads beyond their
+    # A row of scores that are all NaN gives 0 in eager mode's fused kernel where the value is a number, and NaN by the
+    # formula: what it gives for NaN depends on its vector width. Of rows that overlap (`unfold`) it reads beyond their
     # end: other numbers at each call.
     apart = batched_matrix(t) and (t.stride(-1) != 1 or t.stride(-2) >= t.shape[-1] or t.shape[-2] == 1)
     return apart and bool(torch.isfinite(t).all())

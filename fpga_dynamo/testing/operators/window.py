@@ -14,7 +14,8 @@ def max_pool(b: Builder) -> None:
     kernel = (b.integer(1, 3), b.integer(1, 3))
     padding = (b.integer(0, kernel[0] // 2), b.integer(0, kernel[1] // 2))
     stride = b.choose("None", 1, 2, (2, 1), 3)
-    # A window between whose taps all of the image lies has no pixel: eager's gradient then writes beyond the image.
+    # A window between whose taps all of the image lies has no pixel: eager mode's gradient then writes beyond the
+    # image.
     dilation = b.choose(1, 1, 2) if min(x.shape[2:]) > 1 else 1
     ceil_mode = b.flag()
     b.emit(f"F.max_pool2d({name}, {kernel}, {stride}, padding={padding}, dilation={dilation}, ceil_mode={ceil_mode})")

@@ -1,4 +1,4 @@
-"""How far values of a floating-point engine are from those in float64, beside eager's own distance."""
+"""Errors of a floating-point engine's values against float64, beside the errors of eager mode."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from fpga_dynamo.tools.estimate.program import EngineProgram
 
 @dataclass(frozen=True)
 class Error:
-    """Root mean squares of a value's errors, over that of the value in float64: the card's, and eager's."""
+    """Root mean squares of a value's errors, divided by that of the value in float64: the card's, and eager mode's."""
 
     card: float
     eager: float
 
 
 def errors(program: EngineProgram, value_of: Callable[[Node], Tensor], inputs: Mapping[Node, Any]) -> dict[str, Error]:
-    """Of each value that an engine's command makes; value_of: what the card made of it.
+    """The errors of each value that an engine's command computes; value_of: its value on the card.
 
-    The reference is the whole graph in float64, with the same parameters and inputs, so errors go on from layer to
-    layer, in eager's as in the card's.
+    The reference is the whole graph in float64, with the same parameters and inputs, so errors propagate from layer to
+    layer, in eager mode as on the card.
     """
     placeholders = [node for node in program.graph.module.graph.nodes if node.op == "placeholder"]
     arguments = [inputs[node] for node in placeholders]

@@ -1,4 +1,4 @@
-"""Engine programs on the software card: counted in the hardware schedule, or computed in the CPU's, with the same bits.
+"""Engine programs on the cycle simulator (the dataflow sources) or the emulator (the CPU schedule): the same bits.
 
 Values cross as the host would hand them over: maps written before a launch and read behind it; what the engine
 does not take runs in eager.
@@ -43,9 +43,14 @@ Session = Callable[[Sequence[bytes], Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Counted:
-    """ends: the cycle in which each command of each launch ends, from the first process's first. moved: bytes of all
-    ports but the commands'. stalls: cycles that the arrays waited, by cause. differences, of int8: of each value
-    that is not eager's, how many elements, and the largest difference. errors, of floats: of each value."""
+    """What a run on the cycle simulator gave.
+
+    ends: the cycle in which each command of each launch ends, counted from the first process's first.
+    moved: bytes of all ports but the commands'.
+    stalls: cycles that the arrays waited, by cause.
+    differences: of each int8 value that differs from eager mode's: elements that differ, largest difference.
+    errors: of each floating-point value.
+    """
 
     ends: tuple[tuple[int, ...], ...]
     moved: int
@@ -57,8 +62,8 @@ class Counted:
 
 @dataclass
 class EngineCard:
-    """An engine of a recipe on the software card. counting: in the hardware schedule, with its cycles. Each session
-    loads the card with it, so engines of several recipes may be used in turns."""
+    """An engine of a recipe on the emulator. counting: on the cycle simulator, which counts its cycles. Each
+    session loads the card with it, so engines of several recipes may be used in turns."""
 
     recipe: str | Path
     platform: str | Path
@@ -208,7 +213,7 @@ class EngineRun:
 
 
 def counted(program: EngineProgram, card: EngineCard | SharedCard, inputs: Mapping[Node, Any]) -> Counted:
-    """Runs a program on a counting card, and compares all that its commands make with eager."""
+    """Runs a program on the cycle simulator, and compares every value that its commands compute with eager mode's."""
     run = EngineRun(program, card, inputs)
     run.results()
     is_float = program.engine.sizes.is_float
@@ -226,9 +231,9 @@ def counted(program: EngineProgram, card: EngineCard | SharedCard, inputs: Mappi
 
 
 def differences(program: EngineProgram, run: EngineRun, inputs: Mapping[Node, Any]) -> dict[str, tuple[int, int, int]]:
-    """Of each value of the engine that is not eager's: elements that differ, elements, and the largest difference.
+    """For each value of the engine that differs from eager mode's: elements that differ, elements, largest difference.
 
-    Eager's are those of the whole graph in eager, so that a difference goes on into the layers behind it.
+    The reference is the whole graph in eager mode, so a difference propagates to the layers behind it.
     """
     wanted = set(program.made)
     found: dict[str, tuple[int, int, int]] = {}

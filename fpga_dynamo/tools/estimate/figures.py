@@ -26,10 +26,10 @@ from fpga_dynamo.tools.estimate.program import EngineProgram
 
 @dataclass(frozen=True)
 class Layer:
-    """What the commands for a node take, from the end of those before to their own.
+    """The time of a node's commands, from the end of those before to their own.
 
-    bound: what the longest of them waits for. utilisation: its products over those that the array could have made
-    meanwhile.
+    bound: what the longest of them waits for.
+    utilisation: its products over those that the array could have computed in the same time.
     """
 
     name: str

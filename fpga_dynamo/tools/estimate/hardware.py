@@ -33,7 +33,7 @@ class EstimateError(FpgaError):
 @dataclass(frozen=True)
 class Card:
     """A design with one engine. recipe, platform: names or files of the design. fitted: whether the memory's figures
-    were fitted to the counting card."""
+    were fitted to the cycle simulator."""
 
     recipe: str
     platform: str

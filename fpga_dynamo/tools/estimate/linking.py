@@ -22,7 +22,7 @@ _ALL_CORES = "emulator"
 
 @dataclass(frozen=True)
 class Link:
-    """Cores, the nodes that they would take, and the host's time for these: what is saved is less than that."""
+    """Cores, the nodes that they would run, and the time of these nodes on the host, which bounds what is saved."""
 
     cores: tuple[str, ...]
     nodes: tuple[str, ...]

@@ -29,9 +29,9 @@ class Model:
 
 
 def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model:
-    """The model `name` of the zoo in 8 bits. data: a file of what it is called with, by `torch.save`; None is random.
+    """The model `name` of the zoo in 8 bits. data: a file of its inputs, by `torch.save`; None: random inputs.
 
-    Raises EstimateError for a model that torch.export cannot export, or data that is none.
+    Raises EstimateError for a model that torch.export cannot export, or a file without inputs.
     """
     example = zoo.load(name, batch=batch)
     model = zoo.randomise_batch_norm(example.model)
@@ -48,7 +48,7 @@ def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Biases in units of the sums: with them and powers of two, eager's sums are exact.
+            # Biases in units of the accumulator: with these and powers of two, sums in eager mode are exact.
             bias: BiasType = "int32" if scales == "pow2" else "float"
             converted = quantize(model, calls, scales=scales, bias=bias, progress=False)
     except EstimateError:

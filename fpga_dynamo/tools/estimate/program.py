@@ -21,10 +21,12 @@ from fpga_dynamo.lowering.passes.pipeline import prepare
 class EngineProgram:
     """A graph on an engine.
 
-    taken: the pattern that each node of a match belongs to. left: why each node that computes is none of them, in the
-    graph's order. given: the maps that the host writes, by node and channels side by side; fillings: what it fills
-    blocks of channels with. made: where the values of matches lie, and the launch that makes each. results: those of
-    them that the host reads.
+    taken: the pattern that each node of a match belongs to.
+    left: the reason for each other node that computes, in graph order.
+    given: the feature maps that the host writes, by node and number of adjacent channels.
+    fillings: the value with which it pads blocks of channels.
+    made: where the values of matches lie, and the launch that computes each.
+    results: those values that the host reads.
     """
 
     graph: GraphInfo

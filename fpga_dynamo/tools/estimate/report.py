@@ -26,9 +26,14 @@ _ROWS = 20
 
 @dataclass(frozen=True)
 class Counting:
-    """What the counting card says beside figures. model_ms: the cost model's latency. stalls: ms that array idle,
-    by cause. values: how many of the engine were compared with eager mode's; differences, of int8: of those that are
-    not the same, elements that differ, all elements, and the largest difference; errors, of floats: of each value."""
+    """What the cycle simulator adds to the estimate.
+
+    model_ms: the cost model's latency.
+    stalls: milliseconds in which the array idles, by cause.
+    values: how many values of the engine were compared with eager mode's.
+    differences: of int8 values that differ: elements that differ, all elements, and the largest difference.
+    errors: of each floating-point value.
+    """
 
     model_ms: float
     stalls: dict[str, float]
@@ -149,7 +154,7 @@ def _basis(card: hardware.Card, simulate: bool) -> dict[str, str]:
             "bytes transferred through the ports" if simulate else "lines that the commands move, from their tiling"
         )
         + " / latency_ms",
-        "call_ms": "latency_ms plus the host's time, from the platform file's estimated figures",
+        "call_ms": "latency_ms plus the time on the host, from the platform file's estimated figures",
         "node_offload": "share of the nodes that compute; the host quantizes inputs and scales results",
         "resources": "see resources.basis",
         "links": "host time of these nodes; the time on the cores is not subtracted",

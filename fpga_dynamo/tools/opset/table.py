@@ -1,4 +1,4 @@
-"""The decision on every op: rows made of lowering's own tables, and of what it says to a typical call."""
+"""The decision on every op: rows made from lowering's own tables and its decision on a typical call."""
 
 from __future__ import annotations
 

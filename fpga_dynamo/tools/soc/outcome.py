@@ -1,4 +1,4 @@
-"""What a run of a workload on a system gives, be it in virtual or in real time."""
+"""The result of a run of a workload on a system, in virtual or real time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runs of a sweep were made by, so that one that goes on makes anew what would now come out differently."""
+"""What the runs of a sweep depend on, so that a resumed sweep repeats those that would now come out differently."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of_policy(made: Mapping[str, str], policy: str) -> list[str]:
 def made_again(
     old: Mapping[str, Any], new: Mapping[str, Any], runs: Path, wanted: Mapping[str, tuple[Any, ...]]
 ) -> str:
-    """A sentence on the runs of a file that have to be made again; empty if there is none.
+    """A sentence on the runs of a file that have to be repeated; empty if all can be kept.
 
     old, new: the study's records. wanted: by key, (setting of the grid, policy, rate, seed). A run whose key is not
     among them, though its setting is, was made of something else.

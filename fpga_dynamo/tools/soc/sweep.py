@@ -111,7 +111,7 @@ class ApplicationRow:
 
 
 class Sweep:
-    """See the module. Raises StudyError for a sweep that is none."""
+    """See the module. Raises StudyError for an invalid sweep."""
 
     def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
         known_keys("sweep", description, _KEYS)

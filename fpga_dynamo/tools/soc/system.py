@@ -97,7 +97,7 @@ class Compiled:
 
 
 class System:
-    """See the module. Raises StudyError for a system that is none."""
+    """See the module. Raises StudyError for an invalid system."""
 
     def __init__(self, description: Mapping[str, Any]) -> None:
         known_keys("system", description, ("name", "cpus", "accelerators", "transfer", "scheduler"))

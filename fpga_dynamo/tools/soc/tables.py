@@ -14,7 +14,7 @@ from xclbin_build.schema import MOST, shown
 
 
 class StudyError(FpgaError):
-    """A system, workload or sweep that is none."""
+    """An invalid system, workload or sweep."""
 
 
 def read(path: Path) -> dict[str, Any]:

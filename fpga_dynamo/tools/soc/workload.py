@@ -61,7 +61,7 @@ class Arrivals:
 
 
 class Workload:
-    """See the module. `folder`: what paths are relative to. Raises StudyError for a workload that is none."""
+    """See the module. `folder`: what paths are relative to. Raises StudyError for an invalid workload."""
 
     def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
         known_keys("workload", description, ("rate", "until", "instances", "seeds", "spread", "tail", "application"))

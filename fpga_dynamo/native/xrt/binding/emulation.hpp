@@ -28,8 +28,8 @@ void enlarge_message_buffer(void* handle);
 // Once a card has been loaded and before its first run: has an end of its process noticed.
 void watch_model();
 
-// While an xclbin takes another's place. The driver unmaps there whatever it has ever mapped, be it something else's by
-// now: with this variable of its own set it forgets about it.
+// While an xclbin takes another's place. The driver unmaps there whatever it has ever mapped, even if the address
+// range has another owner now: with this variable of its own set it forgets about it.
 class forget_mappings {
 public:
     explicit forget_mappings(bool wanted);

@@ -21,7 +21,7 @@ constexpr auto LOOK_AGAIN = milliseconds(100);  // at the card, though the drive
 
 using exec_wait = int (*)(void* handle, int timeout_ms);
 
-// The driver's call that returns when a command has ended; null where there is none that waits.
+// The driver's call that returns when a command has ended; null for a driver without a waiting call.
 exec_wait driver_call() {
     static const auto function = reinterpret_cast<exec_wait>(dlsym(RTLD_DEFAULT, "xclExecWait"));
     return is_stock_sw_emu() ? nullptr : function;

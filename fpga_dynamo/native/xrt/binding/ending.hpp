@@ -9,16 +9,16 @@
 ert_cmd_state state_of(const ert_packet* packet);
 bool is_end(ert_cmd_state state);
 
-// Of one card. One of the threads that wait asks the driver for news, the others wait for that one: the driver tells of
-// each end once, to whoever asks. xrt::run::wait is built on the same call, but its time-out begins anew whenever any
-// other command ends, and a thread that waits without one makes all others do so too.
+// Ends of commands on one card. Of the waiting threads one asks the driver, and the others wait for that thread, because
+// the driver reports each end once, to whoever asks. xrt::run::wait uses the same driver call, but its time-out restarts
+// whenever another command ends. Also, a thread that waits without a time-out makes all others wait without one.
 class ending {
 public:
     using clock = std::chrono::steady_clock;
 
     explicit ending(void* handle) : handle_(handle) {}
 
-    // False when the deadline comes first. Throws device_error if the card is lost meanwhile.
+    // False when the deadline comes first. Throws device_error if the card is lost before the end.
     bool wait(const ert_packet* packet, clock::time_point deadline);
 
 private:

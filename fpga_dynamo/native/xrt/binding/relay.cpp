@@ -22,7 +22,7 @@ constexpr size_t HEADER = 9;  // of a reply: 0x09, size of the rest in 64 bits
 constexpr char ANSWER[] = {0x09, 8, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x01, 0x12, 0x04, 0x06, 0, 0, 0};
 constexpr size_t CHUNK = 1 << 20;
 
-// The descriptor of this process that is connected to `peer`; -1 if there is none.
+// The descriptor of this process that is connected to `peer`, or -1.
 int socket_to(pid_t peer) {
     DIR* directory = opendir("/proc/self/fd");
     if (!directory) return -1;

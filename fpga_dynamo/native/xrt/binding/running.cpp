@@ -47,7 +47,7 @@ public:
         std::move(first, orphans_.end(), std::back_inserter(ended));
         orphans_.erase(first, orphans_.end());
     }
-    // The kernel of a run on this card; empty if there is none.
+    // The kernel of a run on this card; empty if no run is active.
     std::string busy(const card& owner) {
         std::lock_guard lock(mutex_);
         const auto found = std::find_if(orphans_.begin(), orphans_.end(),
@@ -192,7 +192,7 @@ ert_cmd_state running::wait(unsigned timeout_ms) {
 ert_cmd_state running::execute(const buffer& memory, extent inputs, extent outputs, unsigned timeout_ms) {
     if (inputs.bytes()) memory.sync(XCL_BO_SYNC_BO_TO_DEVICE, inputs.bytes(), inputs.begin);
     start();
-    // The software card inside of this process needs no other thread for a run that is waited for.
+    // The emulator inside of this process needs no other thread for a run that is waited for.
     using function = bool (*)(void*, const void*, unsigned);
     static const auto execute_here = reinterpret_cast<function>(dlsym(RTLD_DEFAULT, "fpga_dynamo_execute"));
     if (execute_here) execute_here(kernel_->owner->handle(), packet_, timeout_ms);

@@ -1,4 +1,4 @@
-// The C entry points by which libxrt_coreutil drives a card (xrt.h), for the software card. XRT loads this library as
+// The C entry points by which libxrt_coreutil drives a card (xrt.h), for the emulator. XRT loads this library as
 // its driver when [Runtime] sw_em_driver names it.
 #include <ert.h>
 #include <xrt.h>
@@ -19,7 +19,7 @@ std::shared_ptr<device> get_userpf_device(void* handle, unsigned int index);
 // xrt_core::device::register_axlf, of which no header is installed.
 extern "C" void register_axlf(void* device, const axlf* xclbin) __asm__("_ZN8xrt_core6device13register_axlfEPK4axlf");
 
-// What the parts of libxrt_swemu.a that this library takes over call and the software card does not have (AI engines,
+// What the parts of libxrt_swemu.a that this library takes over call and the emulator does not have (AI engines,
 // profiling) is defined as one of these at link time.
 extern "C" int fpga_dynamo_not_supported() { return -EOPNOTSUPP; }
 extern "C" void* fpga_dynamo_none() { return nullptr; }

@@ -1,4 +1,4 @@
-// The software card as XRT's drivers see a card: numbered buffers, compute units by index, commands in buffers.
+// The emulator as XRT's drivers see a card: numbered buffers, compute units by index, commands in buffers.
 #pragma once
 #include <ert.h>
 
@@ -30,16 +30,16 @@ struct buffer_object {
 // All members are thread-safe. Those that return int follow XRT: 0 or a negative errno; `last_error` has the sentence.
 class hal_card {
 public:
-    // The same for the same index, for as long as the process lives. Throws card_model::error if there is none.
+    // The same for the same index, for as long as the process lives. Throws card_model::error for an index without a card.
     static hal_card& of(unsigned index);
 
     int load(const void* xclbin, uint64_t bytes);
 
-    // User memory as the host's side, or null for memory of the card model's. Returns NO_BUFFER on failure.
+    // User memory as the host's side, or null for memory that the emulator allocates. Returns NO_BUFFER on failure.
     static constexpr unsigned NO_BUFFER = ~0u;
     unsigned allocate(uint64_t bytes, unsigned flags, void* user);
     void release(unsigned handle);
-    std::shared_ptr<buffer_object> find(unsigned handle) const;  // null if there is none
+    std::shared_ptr<buffer_object> find(unsigned handle) const;  // null for an unknown handle
     int sync(unsigned handle, card_model::direction way, uint64_t bytes, uint64_t offset) const;
     int copy(unsigned target, unsigned source, uint64_t bytes, uint64_t target_offset, uint64_t source_offset) const;
 

@@ -1,4 +1,4 @@
-// The device-model process that XRT's own sw_emu driver starts and talks to through a socket: the software card behind
+// The device-model process that XRT's own sw_emu driver starts and talks to through a socket: the emulator behind
 // XRT's protocol (rpc_messages.proto of XRT). It ends when the host process does.
 #include <fcntl.h>
 #include <linux/futex.h>

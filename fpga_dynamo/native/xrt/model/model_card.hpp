@@ -81,7 +81,7 @@ public:
     // Takes up the kernels of an xclbin whose XML and shared object lie in files. Throws.
     void load(const std::string& xml, const std::string& object);
     memory& ram() { return memory_; }
-    // The unit that the address belongs to, and how far behind its base it is; null if there is none.
+    // The unit that the address belongs to, and the offset from its base; null for an address of no unit.
     register_unit* at(uint64_t address, uint32_t* offset);
     void cancel(uint32_t run);
 

@@ -41,7 +41,7 @@ class Adaptive(Policy):
       exponential average with weight `smoothing`. One measurement counts as at most 4 times, at least a quarter of, the
       estimate, so that a cold first run does not spoil it.
     - An estimate that made the task go elsewhere would never be corrected again. So after `patience` runs elsewhere
-      the stated time is believed anew if it is the lower one; each time the patience doubles.
+      the stated time is believed again if it is the lower one; each time the patience doubles.
     - Order: arrival of the frame minus upward rank. Within a frame that is HEFT's order; between frames a rank counts
       as much as an equal time of waiting, so nothing starves.
     - A task is bound to a PE only when the PE is idle: no queue behind a PE suffers from a wrong estimate, and no PE

@@ -14,7 +14,7 @@ class EarliestTaskFirst(Policy):
     """Again and again the (task, PE) of least finish time out of all ready tasks and PEs (CEDR's ETF).
 
     Finish times only grow as PEs fill up, so a heap entry is a lower bound: the entry at the top is the true minimum if
-    computing it anew gives the same value. Ties go to the older task, then to the first PE.
+    computing it again gives the same value. Ties go to the older task, then to the first PE.
     """
 
     name = "etf"

@@ -96,7 +96,7 @@ class LeastWork(Adaptive):
         known = core.known if core is not None else ()
         count = len(known)
         if core is None or core.pes is not pes or tuple(ready[:count]) != known:
-            # Another system, or not what was left of the last call (a fork, say): begin anew.
+            # Another system, or not what was left of the last call (a fork, say): start over.
             core, known, count = self._begin(pes), (), 0
         for item in ready[count:]:
             self._offer(core, item, now)
