@@ -57,7 +57,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`*_]*[A-Z0-9\x00])"
 _ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|approx|resp|Fig|No)\.")
 _WORD = re.compile(r"[\w\x00]")
 
-LEGACY = {"fpga_dynamo": 201, "xclbin_build": 102, "hls_kernels": 98}
+LEGACY = {"fpga_dynamo": 37, "xclbin_build": 102, "hls_kernels": 98}
 """Findings in sources that were written before the rules, by folder: a number here may only fall."""
 
 

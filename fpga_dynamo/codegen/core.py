@@ -46,7 +46,7 @@ class Core:
     bands: how it is cut into bands of rows, None if it never is.
     redirects: whether its record has a redirection (windows.hpp), so that it reads and writes the host's memory if the
         card shows it.
-    spreads: whether a number that is not finite may reach results that do not depend on it.
+    spreads: whether NaN or infinity may reach results that do not depend on the element.
     """
 
     opcode: str
@@ -139,7 +139,7 @@ def _wrong_part(core: Core) -> str | None:
 
 
 def unregister_core(opcode: str) -> None:
-    """Takes a core of yours out of the table. Raises :class:`FpgaError` if there is none of that opcode."""
+    """Removes a user's core from the table. Raises :class:`FpgaError` for an opcode that no core has."""
     CORES.remove(opcode)
 
 

@@ -38,7 +38,7 @@ from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, p
 MOST_SLICES = 256
 """Parts of a command that are worth counting.
 
-The software card makes few slices of few parts: see `slices_for` in `native/card/compute_unit.cpp`.
+The emulator makes few slices of few parts: see `slices_for` in `native/card/compute_unit.cpp`.
 """
 
 
@@ -94,7 +94,7 @@ class Emitter:
         return found
 
     def integers(self, node: Node) -> View:
-        """Where the value of `node`, integers of eight bits, lies in a byte each."""
+        """Where the value of `node`, 8-bit integers, lies in a byte each."""
         found = self.view(node, narrow=True)
         if found.element.is_narrow:
             return found
@@ -308,7 +308,7 @@ class Emitter:
     def weight_rows(self, node: Node, order: Sequence[int] | None = None, element: Element = F32) -> View:
         """A static tensor as it is, in the weights region, row-major unless `order` says otherwise.
 
-        element: what integers of eight bits lie as, where the core reads bytes.
+        element: what 8-bit integers lie as, where the core reads bytes.
         """
         size = shape(node)
         dims = tuple(range(len(size))) if order is None else tuple(order)

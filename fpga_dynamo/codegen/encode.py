@@ -101,7 +101,7 @@ def fields_of(opcode: str, target: Target) -> Mapping[str, RecordField]:
 def field_values(
     opcode: str, record: Mapping[str, RecordField], name: str, given: object
 ) -> tuple[RecordField, list[object]]:
-    """A field of a record and the values for it. Raises ValueError, with a sentence, if it takes no such number."""
+    """A field of a record and the values for it. Raises ValueError, with a message, for a number that does not fit."""
     entry = record.get(name)
     if entry is None:
         near = difflib.get_close_matches(name, record, n=1)

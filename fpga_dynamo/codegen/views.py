@@ -56,7 +56,7 @@ def is_lowerable_view(node: Node) -> bool:
 
 
 def _restates(node: Node) -> bool:
-    """Whether an as_strided only says anew how its source lies, but for sizes of 1 (adaptive pooling of an image)."""
+    """Whether an as_strided only says again how its source lies, but for sizes of 1 (adaptive pooling of an image)."""
     before, after = value(node.all_input_nodes[0]), value(node)
     same = all(a == b or n == 1 for a, b, n in zip(before.stride(), after.stride(), after.shape, strict=False))
     return before.shape == after.shape and same and before.storage_offset() == after.storage_offset()
@@ -85,7 +85,7 @@ def _dense_view(buffer: Buffer, size: tuple[int, ...], dtype: torch.dtype) -> Vi
 
 
 def _image_like(source: View, wanted: Sequence[int], emitter: Layouts) -> View | None:
-    """A channels-last buffer for an image whose channels are seen anew (shuffled, say), if it lies so already."""
+    """A channels-last buffer for an image whose channels are seen again (shuffled, say), if it lies so already."""
     if len(wanted) != 4 or len(source.shape) < 5 or source.shape[-2:] != tuple(wanted)[-2:]:
         return None
     if source.strides[-1] == source.unit or min(abs(s) for s in source.strides) != source.unit:

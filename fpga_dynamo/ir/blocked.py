@@ -27,10 +27,12 @@ CHANNELS_FIRST = (IMAGE, CHANNEL, PIXEL)
 class Blocked:
     """A map of `images` of `pixels` pixels of `channels` each, whose planes take `plane` beats.
 
-    pixel_channels: those that lie side by side, CHANNELS of a map in blocks. filling: what the host writes as channels
-    that fill a block. strides, offset: of a result, where its elements lie, in terms of CHANNEL, PIXEL and IMAGE; of
-    what the host writes CHANNELS_FIRST, or nothing. patch: rows and columns of an image that the host writes as
-    channels of one pixel, channel by channel; what is left at the right and below is left out.
+    pixel_channels: adjacent channels of a pixel; CHANNELS for a map in blocks.
+    filling: the value that the host writes to the channels that fill up a block.
+    strides, offset: of a result, the layout of its elements, in terms of CHANNEL, PIXEL and IMAGE. Of a value that the
+        host writes: CHANNELS_FIRST, or empty.
+    patch: rows and columns of an image that the host writes as channels of one pixel, channel by channel. The
+        remainder at the right and bottom is dropped.
     """
 
     images: int

@@ -1,8 +1,9 @@
 """How elements of each dtype lie on the card, and in the slots where tensors cross between host and card.
 
-In the arena every element has a word of 32 bits: real numbers are floats, bool is 0.0 or 1.0, integers are an int32. A
-slot of a narrow type holds the host's own bytes; the core ``convert`` widens what comes in and narrows what goes out. A
-complex number has two words, its real part first, as on the host; the cores `fft` and `zip` compute with them.
+In the arena every element has a word of 32 bits: floating-point values are floats, bool is 0.0 or 1.0, integers are an
+int32. A slot of a narrow type holds the host's own bytes; the core ``convert`` widens what comes in and narrows what
+goes out. A complex number has two words, its real part first, as on the host; the cores `fft` and `zip` compute with
+them.
 
 A float16 or bfloat16 value may lie in the arena as a float that is not rounded yet: the MAC array and the other cores
 that accumulate give such. :class:`fpga_dynamo.ir.view.View` says so by its dtype, float32. It is rounded where
@@ -19,7 +20,7 @@ HALVES = {element.dtype: element for element in (BF16, F16)}
 """Floating-point types of 16 bits."""
 
 BYTES = {element.dtype: element for element in (U8, I8)}
-"""Integers of eight bits."""
+"""8-bit integers."""
 
 NARROW = {**HALVES, **BYTES}
 """Types whose elements are narrower on the wire than in the arena."""
@@ -28,7 +29,7 @@ UNCHANGED = frozenset({torch.float32, torch.int32, torch.complex64, *NARROW})
 """Types whose tensors cross as the host's own bytes."""
 
 FLOATS = frozenset({torch.float32, *HALVES})
-"""Types of real numbers; the cores compute with them in float32."""
+"""Types of floating-point values; the cores compute with them in float32."""
 
 INTEGERS = frozenset({torch.int64, torch.int32, *BYTES})
 """Types of integers; the cores compute with them in int32."""

@@ -224,7 +224,7 @@ def _symbolic(node: Node) -> bool:
 
 def refuse_sizes(node: Node) -> str | None:
     """Why nothing can be decided by the shapes that `node` computes with: only running tells them. None if they are
-    known, be it as a :class:`Size`."""
+    known, also as a :class:`Size`."""
     for other in (*node.all_input_nodes, node):
         if any(isinstance(size, torch.SymInt) for fake in values(other) for size in fake.shape):
             what = "result" if other is node else f"operand {other}"
@@ -261,7 +261,7 @@ def _refuse_tensor(fake: Any, what: str) -> str | None:
 
 
 def refuse_float(node: Node, what: str) -> str | None:
-    """Why `node` is not a tensor of real numbers that the arena can hold, or None."""
+    """Why `node` is not a tensor of floating-point values that the arena can hold, or None."""
     fake = value(node)
     if isinstance(fake, torch.Tensor) and fake.dtype not in FLOATS:
         return f"{what} is {_name(fake.dtype)}; this core supports {_named(FLOATS)}"

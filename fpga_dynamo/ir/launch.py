@@ -66,7 +66,7 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class Slot:
-    """A tensor that crosses between host and arena: dense, in eager's strides. `place` in beats.
+    """A tensor that crosses between host and arena: dense, in eager mode's strides. `place` in beats.
 
     blocked: how it lies there instead, as a map of an engine.
     """

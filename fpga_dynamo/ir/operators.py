@@ -1,4 +1,4 @@
-"""What lowering and eager's parts of a program know of an operator, whichever pattern takes it.
+"""What lowering and eager mode's parts of a program know of an operator, whichever pattern takes it.
 
 An :class:`Operator` is registered with the pattern of its family (``Pattern.operators``), in the operator's own file;
 who asks here need not know that file.
@@ -36,7 +36,7 @@ class Operator:
     call: what a typical call looks like, for docs/ops.md, where the schema does not tell; see tools/opset/probes.py.
     passes: eager takes, at least, so many times as long as to read and write the op's tensors once.
     steps: cycles that the core takes for a vector of results, where nothing is multiplied and added up (a ReLU: 1).
-    images: positions of operands that eager's kernel takes row-major and channels-last alike.
+    images: positions of operands that eager mode's kernel takes row-major and channels-last alike.
     like: which of them the (first) result lies like; None if that does not follow from the operand alone.
     laid_out: gives, of the op's arguments, a tensor that lies like its (first) result in eager, where PyTorch does not
         call it pointwise and tracing predicts it by other rules; see lowering/tracing/strides.py.

@@ -1,7 +1,8 @@
-"""Facts about quantised graphs: which nodes go from real numbers to integers and back, and by which scale.
+"""Facts about quantised graphs: which nodes go from floating-point values to integers and back, and by which scale.
 
-A *quantising* node rounds real numbers to integers of eight bits, a *dequantising* one gives the real numbers that such
-integers stand for: (q - zero) * scale. A pair of them around an operator says that it may compute with integers.
+A *quantising* node rounds floating-point values to 8-bit integers, a *dequantising* one gives the floating-point values
+that such integers stand for: (q - zero) * scale. A pair of them around an operator says that it may compute with
+integers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DEQUANTIZE_OWN = (decomposed.dequantize_per_tensor.tensor, decomposed.dequantize
 
 @dataclass(frozen=True)
 class Scale:
-    """How integers stand for real numbers: (q - zero) * scale, low <= q <= high."""
+    """How integers stand for floating-point values: (q - zero) * scale, low <= q <= high."""
 
     scale: float
     zero: int
@@ -53,7 +54,7 @@ class Scale:
         return int(min(max(whole, self.low), self.high))
 
     def values(self) -> torch.Tensor:
-        """The real numbers that its integers stand for, from the least value of its type on: 256 float32."""
+        """The floating-point values that its integers stand for, from the least value of its type on: 256 float32."""
         limits = torch.iinfo(self.dtype)
         integers = torch.arange(limits.min, limits.max + 1)
         return (integers.to(torch.float32) - self.zero) * self.scale
@@ -79,7 +80,7 @@ def scale_of(node: Any) -> Scale | None:
 
 
 def dequantized(node: Any) -> tuple[Node, Scale] | None:
-    """The integers that `node` makes real numbers of, and their scale; None if it is no such node."""
+    """The integers that `node` dequantises, and their scale; None for another node."""
     if not isinstance(node, Node) or node.target is not DEQUANTIZE:
         return None
     scale, integers = scale_of(node), node.args[0]
@@ -143,7 +144,7 @@ def is_zero(node: Node) -> bool:
 
 
 def dequantized_by_tensor(node: Any) -> tuple[Node, OwnScale] | None:
-    """The integers that `node` makes real numbers of by a scale that is a tensor; None if it is no such node."""
+    """The integers that `node` dequantises by a scale that is a tensor; None for another node."""
     scale = own_scale(node) if isinstance(node, Node) and node.target in DEQUANTIZE_OWN else None
     integers = node.args[0] if scale is not None else None
     if scale is None or not isinstance(integers, Node) or integers.meta["val"].dtype is not scale.dtype:

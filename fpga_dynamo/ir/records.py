@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 from fpga_dynamo.ir.command import Place, Real, Record
 
 ABSENT = 4294967295
-"""The offset of an operand that there is none of."""
+"""The offset of an absent operand."""
 
 SLICES_OF_STREAM = -1
 """What the `slices` of a stream's commands say: the lane that has the stream runs them whole."""

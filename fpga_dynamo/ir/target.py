@@ -43,10 +43,11 @@ class RecordField:
 class KernelInfo:
     """A kernel of the xclbin that runs command lists.
 
-    weights, activations: names of the elements that an opcode's packed weights, and its operands in the arena, may be.
-    An opcode that has none takes elements of a word. engine: sizes of the hardware engine that it is, as the manifest
-    has them. same_as: arguments that take the buffer of another one, by index. together: its compute units share each
-    command of a launch, and are started by the first.
+    weights: the element types that an opcode's packed weights may have, by name; by default 32-bit elements.
+    activations: the same of its operands in the arena.
+    engine: sizes of the hardware engine that this kernel is, from the manifest.
+    same_as: arguments that use the buffer of another one, by index.
+    together: whether its compute units share each command of a launch and are started by the first.
     """
 
     name: str
@@ -137,9 +138,9 @@ class MicroLimits:
 class Target:
     """The card as lowering sees it. `enums` holds the values of command.hpp's enumerations by name.
 
-    lanes: host threads that share a compute unit's commands on the software card; 0 if there are none such.
+    lanes: host threads that share a compute unit's commands on the emulator; 0 if it has no lanes.
     windows: None if the card's memory is its own, and everything is copied.
-    tuning: what the software card's host does well; nothing of a card.
+    tuning: what the emulator's host does well; nothing of a card.
     """
 
     uuid: str
@@ -191,7 +192,7 @@ class Target:
 
     @property
     def counts(self) -> bool:
-        """Whether a launch tells its cycles: on a counting card."""
+        """Whether a launch tells its cycles: on a cycle simulator."""
         return self.manifest.get("target") == "cycles"
 
     @cached_property
@@ -211,12 +212,12 @@ class Target:
 
     @property
     def multiplies_bf16(self) -> bool:
-        """Whether this is the software card of a host that multiplies bfloat16, and a kernel has the core for it."""
+        """Whether this is the emulator of a host that multiplies bfloat16, and a kernel has the core for it."""
         return bool("bfloat16" in self._multiplies and self.kernels_for(frozenset({"gemm_bf16"})))
 
     @property
     def multiplies_in_tiles(self) -> bool:
-        """Whether this is the software card of a host that multiplies tiles of bytes by a unit of its own (AMX)."""
+        """Whether this is the emulator of a host that multiplies tiles of bytes by a unit of its own (AMX)."""
         return "tiles" in self._multiplies
 
     def takes(self, opcode: str, element: Element) -> bool:

@@ -1,4 +1,4 @@
-"""What the software card's host does well: measured figures, from the platform's file by way of the manifest.
+"""What the emulator's host does well: measured figures, from the platform's file by way of the manifest.
 
 A card has none of them, nor has an xclbin whose platform says nothing: what asks for one then does without.
 """
@@ -16,9 +16,11 @@ T = TypeVar("T")
 class BandLimits:
     """When images are made in bands of rows (lowering/passes/cores/bands.py); sizes in bytes.
 
-    band: most of images that a band keeps. link: of a lane's share of an image from which on it pays to keep its reader
-    near. chain: the same for all images between the commands of a chain. again: most multiply-accumulates that seams
-    may add, as a share of a chain's. count: most bands of a stream.
+    band: the most that a band holds of its images.
+    link: the least share of an image, for each lane, from which on bands pay.
+    chain: the same for all images between the commands of a chain.
+    again: the most multiply-accumulates that seams may add, as a share of a chain's.
+    count: the most bands of a stream.
     """
 
     band: float
@@ -32,8 +34,10 @@ class BandLimits:
 class WinogradCosts:
     """Parts of Winograd's method, in steps of a direct convolution on the MAC array.
 
-    step: a step of its products. weight: a vector of weights, which come from far. exposed: what the smaller of these
-    two terms adds, where 0 is all hidden by the larger. transform: a vector of a transformed patch or product.
+    step: a step of its products.
+    weight: a vector of weights, from memory outside of the caches.
+    exposed: the share of the smaller of these two terms that the larger does not hide.
+    transform: a vector of a transformed patch or product.
     start: each element's product.
     """
 
@@ -50,12 +54,12 @@ PLAIN_WINOGRAD = WinogradCosts(step=1, weight=1, exposed=1, transform=1, start=0
 
 @dataclass(frozen=True)
 class Tuning:
-    """Figures of a host; None where there is none.
+    """Figures of a host; None for an unknown one.
 
     slice_work: multiply-accumulates, or a fifth as many bytes, that a slice is at least worth.
     winograd: None if an option says that the method is not to be used.
     winograd_tile: side of the tiles that Winograd's method takes wherever it can, faster or not, as an option may ask.
-    memory_share: of the rate at which eager's ReLU reads and writes the host's memory, what cores reach there.
+    memory_share: of the rate at which eager mode's ReLU reads and writes the host's memory, what cores reach there.
     """
 
     slice_work: float | None = None

@@ -176,7 +176,7 @@ class View:
 
 
 def _reshaped_strides(old: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
-    """Strides of `new` over the same memory: each run of old dimensions that is dense in itself is cut anew."""
+    """Strides of `new` over the same memory: each run of old dimensions that is dense in itself is cut again."""
     if numel(old) == 0:
         return None
     groups: list[tuple[int, int]] = []  # (elements, innermost stride) of maximal dense runs, outermost first

@@ -182,7 +182,7 @@ def pack_rows(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:
 
 
 def pack_bytes(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:
-    """Like :func:`pack_rows`, of integers of eight bits, a byte each."""
+    """Like :func:`pack_rows`, of 8-bit integers, a byte each."""
     order, pitch = params
     rows = tensor.permute(order).contiguous()
     return torch.nn.functional.pad(rows, (0, pitch - rows.shape[-1])).flatten()

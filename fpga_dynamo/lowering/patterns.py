@@ -203,7 +203,7 @@ def _wrong_anchor(anchor: Any) -> str | None:
 
 
 def unregister_pattern(name: str) -> None:
-    """Takes a pattern out of the table. Raises :class:`FpgaError` if there is none of that name."""
+    """Removes a pattern from the table. Raises :class:`FpgaError` for an unknown name."""
     TABLE.remove(name)
 
 
@@ -270,7 +270,7 @@ def dtype_of(node: Node) -> torch.dtype | None:
 
 
 def keeps_rows(node: Node) -> bool:
-    """Whether `node` is a copy, or a view with the rows of what it shows."""
+    """Whether `node` is a copy, or a view that keeps the rows of its input."""
     if node.target not in RESHAPE_TARGETS and node.target not in IDENTITY_TARGETS:
         return False
     before, after = shape(node.all_input_nodes[0]), shape(node)

@@ -28,9 +28,10 @@
 //   fill(local, to, count, value)        count floats of a local array
 //
 //   vsqrt(x)                             the square root, rounded rightly
-//   opaque(x)                            x as it is: a product in it is not fused with an addition behind it. Where a
-//                                        compiler could fuse either of two products, or fuse on one path and not on
-//                                        another, this leaves one choice, so that all instruction sets with FMA agree
+//   opaque(x)                            x, a vector or a float, unchanged; a product in it is not fused with a later
+//                                        addition. Where a compiler could fuse either of two products, or fuse on one
+//                                        path and not on another, this leaves one choice, so that all instruction
+//                                        sets with FMA agree
 //
 // Other mathematical functions (rounding, exp, ...) are in math.hpp.
 #pragma once

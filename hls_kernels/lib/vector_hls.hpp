@@ -69,6 +69,7 @@ lanes:
 }
 
 inline vec16 opaque(const vec16& x) { return x; }
+inline float opaque(float x) { return x; }
 
 inline vec16 vsqrt(const vec16& x) {
     vec16 r;

@@ -107,7 +107,7 @@ with torch.no_grad():
     fpga_dynamo.explain(models[0], x, options={**options, "recipe": "split"})
     torch.testing.assert_close(compiled[0](x), models[0](x))
 assert fpga_dynamo.stats()["ps_fallbacks"] == 0
-assert len(said) == 1 and "by turns" in said[0] and "option 'device'" in said[0], said
+assert len(said) == 1 and "alternates between" in said[0] and "Option 'device'" in said[0], said
 """
 
 

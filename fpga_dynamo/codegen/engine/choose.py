@@ -13,7 +13,7 @@ _MOST_BANDS = 64
 """Beyond so many, the number of bands grows by an eighth from one try to the next."""
 _SHORT = 0.2
 """A cut whose bursts are all short counts as this part slower. So about 95 % of a network's beats pass in bursts of 16
-and more, for at most 2 % of its time on the counting card."""
+and more, for at most 2 % of its time on the cycle simulator."""
 
 
 class DoesNotFitError(Exception):

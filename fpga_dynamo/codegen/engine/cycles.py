@@ -1,7 +1,7 @@
 """How many cycles a command takes on an engine: max(compute, each process, memory) + what cannot overlap.
 
 The terms are loop counts of hls_kernels/engine/processes, with an initiation interval of 1 each; latencies and the
-cycles between loops are those of hls_kernels/engine/qor.toml in round figures. Held against the counting card by
+cycles between loops are those of hls_kernels/engine/qor.toml in round figures. Held against the cycle simulator by
 tests/hls_kernels/test_engine_networks.py.
 """
 
@@ -56,9 +56,11 @@ PARAMS_LINES = 3
 class Memory:
     """What the memory behind the ports gives: lines a cycle, and cycles from a request to its data.
 
-    lines_per_cycle: what a port moves at most: bytes a second / clock / 64. read, write: latency to the first beat, and
-    to the response. shared: lines a cycle of all ports of a bank together; as much as one port if left out. units: how
-    many compute units share a network, and as many banks.
+    lines_per_cycle: the most that a port moves: bytes a second / clock / 64.
+    read: latency to the first beat.
+    write: latency to the response.
+    shared: lines a cycle of all ports of a bank together; by default as much as one port.
+    units: how many compute units share a network, and as many banks.
     """
 
     lines_per_cycle: float

@@ -73,9 +73,9 @@ class Lists:
 class EngineEmitter:
     """Builds the command lists of a graph.
 
-    given: whether the host writes a node's value before a launch; as an attribute the maps that it writes, by node and
-    channels side by side, or a number below 0 for patches. placements: the part of another's map that a node's value is
-    to be written to.
+    given: as an argument, whether the host writes a node's value before a launch. As an attribute, the maps that it
+        writes, by node and number of adjacent channels (below 0 for patches).
+    placements: the part of another map to which a node's value is written.
     """
 
     def __init__(self, graph: GraphInfo, engine: EngineTarget, given: Callable[[Node], bool]) -> None:
@@ -190,7 +190,7 @@ class EngineEmitter:
         return Images(found, images, found.channels, rows, columns)
 
     def result(self, node: Node, size: Sequence[int] | None = None) -> View:
-        """A map for the value of `node`, or the place that somebody has for it. size: the value's, seen anew."""
+        """A map for the value of `node`, or the place that somebody has for it. size: the value's, seen again."""
         if size is None and node in self.placements:
             return self.placements[node]
         size = tuple(shape(node) if size is None else size)

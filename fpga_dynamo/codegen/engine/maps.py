@@ -28,10 +28,12 @@ class RefusedError(Exception):
 class Map(Buffer):
     """`images` images of `pixels` pixels of so many channels each, blocked, or `pixel_channels` side by side.
 
-    at: its first line, once somebody has asked for it, and launch, for which list that was. writer: the last command
-    that writes to it, as its list and place there. channels_first: the host writes it for a value of three dimensions
-    whose second one are channels, an image of one row. patch: rows and columns that it writes as channels of a pixel.
-    wide: of float32 on an engine of bfloat16, a line for each pixel.
+    at: its first line, assigned at first use.
+    launch: the list for which `at` was assigned.
+    writer: the last command that writes to it, as its list and position.
+    channels_first: whether the host writes it for a value of three dimensions (images, channels, pixels).
+    patch: rows and columns that the host writes as channels of a pixel.
+    wide: whether it is float32 on an engine of bfloat16, a line for each pixel.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ def _origin(view: View, channels: int, what: str) -> tuple[Map, int, int, int]:
 
 
 def _runs(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Dimensions as runs (elements, stride) of what is dense in itself, outermost first."""
+    """Dimensions as dense runs (elements, stride), outermost first."""
     runs: list[tuple[int, int]] = []
     for size, stride in zip(sizes, strides, strict=True):
         if size == 1:

@@ -1,13 +1,13 @@
-"""A command as several, where its weights, a row of its windows or its kernel are more than an engine's memories hold.
+"""Splits a command whose weights, window row or kernel do not fit into an engine's memories.
 
-What works channel by channel is cut by its channels. Other sums are cut by rows of the kernel and by blocks of the
-input's channels: all parts but the last store their sums, 32 bits each, and all but the first begin with those before,
-so the result has the bits of a single command. Offsets, for zero points, are the first part's alone.
+Depthwise commands are split by channels. Other sums are split by rows of the kernel and by blocks of input channels.
+All parts but the last store their sums, 32 bits each; all but the first start from the stored sums. So the result is
+bit-identical to that of a single command. Only the first part adds the offsets for zero points.
 
-A row that is wider than the window is cut by rows of the kernel as well, and not by columns: a window is filled with
-lines as they lie in memory, whole rows one behind the other, which are long bursts. A part of the columns would be a
-burst for each row and block, with words at both ends that two parts share. Sums cost a line a pixel and block each way,
-which runs beside the array. A row of one block that is wider than the window alone is not cut here: sideways.py.
+A row that is wider than the window is split by rows of the kernel too, not by columns. A window is filled with whole
+rows as they lie in memory, in long bursts. Parts of the columns would need a burst for each row and block, and two
+parts would share words at both ends. Partial sums cost a line a pixel and block each way, in parallel with the array. A
+row of one block that is wider than the window alone is not cut here: sideways.py.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _of_channels(command: MacCommand, first: int, blocks: int, sizes: EngineSize
 
 
 def _summed(command: MacCommand, sizes: EngineSizes, memory: Memory, why: DoesNotFitError) -> list[Part]:
-    """The parts of fewest cycles by the formula. Raises `why` if there are none."""
+    """The parts of fewest cycles by the formula. Raises `why` if no split fits."""
     if command.second_operand_is_map or command.operation is Operation.MAXIMUM or sizes.is_float:
         raise why  # floats are cut in lowering, and leave a result of each piece (lowering/ops/engine/floats/depth.py)
     c = flattened(tiled(command, sizes), sizes)

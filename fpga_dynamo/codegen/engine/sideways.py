@@ -3,9 +3,9 @@
 An image of one row is read as one of a column: bands are then parts of the row, and a kernel too long is cut by its
 positions (parts.py). Of other images rows are first copied to a map in which each is an image of its own, with rows of
 padding above and below. The blocks of the rows under a window lie one behind the other there: to a command they are
-channels of one row, so all of a kernel is one sum. What works channel by channel becomes a product by a matrix with
-zeros, block by block; a maximum is taken along the rows, and then of as many pixels as the kernel has rows, which the
-vector side has put in turn.
+channels of one row, so all of a kernel is one sum. A depthwise sum becomes a product by a matrix with zeros, block by
+block. A maximum is computed along the rows first. Then the vector side interleaves the pixels of as many rows as the
+kernel has, and a second command takes their maximum.
 
 Rows of a result may begin within a line. Such a command begins with the line, and what it writes in front of its row is
 overwritten by the command of the row above, which stands behind it.

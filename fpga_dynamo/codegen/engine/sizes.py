@@ -24,14 +24,19 @@ FUNCTION_WORDS = FUNCTION_ENTRIES // 4
 class EngineSizes:
     """`pixels` x `out_channels` x `in_channels` products a cycle, and what the memories around the array hold.
 
-    lanes: elements that pass the epilogue in a cycle. window_rows: words of a bank of the window, of which there are
-    `pixels`, twice. weight_steps: steps of the array whose weights a memory holds, of two. set_tiles: tiles whose
-    parameters it holds. taps: positions of a kernel. element_bytes: 1 (int8), 2 (bfloat16) or 4 (float32).
+    lanes: elements that pass the epilogue in a cycle.
+    window_rows: words of a bank of the window, which has two sets of `pixels` banks.
+    weight_steps: steps of the array whose weights one of two memories holds.
+    set_tiles: tiles whose parameters a memory holds.
+    taps: positions of a kernel.
+    element_bytes: 1 (int8), 2 (bfloat16) or 4 (float32).
     port_bytes: of a beat of the ports of input and weights.
-    vector_lanes: channels that pass the vector side in a cycle, 0 without one; vector_depth: words of its memories;
-    vector_blocks: blocks of channels whose layer norm parameters it holds. row_sums: whether a map as second operand
-    may have a zero point. partial_sums: whether a layer can be cut into commands that pass on sums. activations:
-    whether a bfloat16 engine applies functions by table; those of older xclbins do not, and do not say so.
+    vector_lanes: channels that pass the vector side in a cycle, 0 without one.
+    vector_depth: words of the memories of the vector side.
+    vector_blocks: blocks of channels whose layer norm parameters the vector side holds.
+    row_sums: whether a map as second operand may have a zero point.
+    partial_sums: whether a layer can be split into commands that pass on sums.
+    activations: whether a bfloat16 engine applies functions by table; older xclbins do not, and lack the field.
     """
 
     pixels: int

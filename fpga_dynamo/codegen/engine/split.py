@@ -1,8 +1,8 @@
 """One command over the compute units of a card: rows of its output, blocks of its channels, or heads.
 
-All units see the same maps, so each command of a share reads what it needs from wherever it lies and writes its part of
-the result; which split is best is a matter of the cost model alone: of large maps rows, because each unit then reads a
-part of the input, of large weights channels, because it then reads a part of these, and in between both.
+All units access the same maps, so each command reads what it needs from anywhere and writes its part of the result. The
+cost model alone chooses the split. Rows win for large maps, because each unit then reads a part of the input. Channels
+win for large weights, because each unit then reads a part of these. In between both are used.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ FITTED: Mapping[str, Memory] = {
     "u280": _HBM,
     "u55c": _HBM,
 }
-"""What a platform's memory gives at 300 MHz by the cost model, fitted to the counting card's DRAM; of HBM, a pseudo
+"""What a platform's memory gives at 300 MHz by the cost model, fitted to the cycle simulator's DRAM; of HBM, a pseudo
 channel, which is the same on all cards that have it."""
 
 _FITTED_MHZ = 300.0

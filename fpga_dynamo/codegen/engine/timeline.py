@@ -127,10 +127,10 @@ class Timeline:
         self._expected: int | None = None  # the number of the first window of the command that is added next
         self._loads: list[_Load] = []  # in the order in which windows are loaded
         self._windows: list[float] = []  # when those are full that have been looked at
-        self._done: list[tuple[int, float]] = []  # of the command that is being added: as in _Store
+        self._done: list[tuple[int, float]] = []  # of the command that is being added: as in _Store.
 
     def add(self, command: Command, following: Command | None = None) -> float:
-        """The cycle in which the command ends. following: what stands behind it, whose windows load meanwhile."""
+        """The cycle in which the command ends. following: the next command, whose windows load during this one."""
         first = self._expected
         if isinstance(command, MacCommand) and first is None:
             first = self._expect(command, len(self.ends))

@@ -32,7 +32,7 @@ _BURST = 6
 _COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE, _INTERLEAVE = 16, 14, 84, 34, 3, 4
 """Depths of the loops, as in hls_kernels/engine/qor.toml."""
 _FLOATS_COLLECT, _FLOATS_WEIGH, _FLOATS_ROW, _FLOATS_APPLY = 30, 48, 92, 24
-"""The same of floats; row: of what is worked out once a row, before its second sweep and before its third."""
+"""The same of floats; row: cycles spent once a row, before its second sweep and before its third."""
 _EXPONENTIALS, _TABLE = 256, 256
 """Cycles of filling tables at the begin of a command."""
 _PARAMS_EARLIER = 20
@@ -185,7 +185,7 @@ def float32(x: float) -> float:
 
 
 def interleaved(input_pixels: int, other_pixels: int, turns: tuple[int, int], rows: int = 1) -> VectorCommand:
-    """The command for words of two maps in turn, but for addresses and heads. rows: of the output, which begin anew."""
+    """The command that interleaves words of two maps, without addresses and heads. rows: of the output."""
     pixels = input_pixels + other_pixels
     return VectorCommand(
         operation=VectorOperation.INTERLEAVE,
@@ -217,7 +217,7 @@ def vector_stores(
     when the store has done with the command before.
 
     A recurrence over the groups: each process begins with a group when it has done with the one before, has its rows,
-    and has one of two memories to put them into. Held against the counting card by
+    and has one of two memories to put them into. Held against the cycle simulator by
     tests/hls_kernels/test_engine_vector.py.
     """
     c = command

@@ -45,8 +45,8 @@ from fpga_dynamo.lowering.ops.reduction.reduction import SOFTMAX_PASSES
 from fpga_dynamo.lowering.patterns import Match, Pattern, Step, dtype_of, follow, sole_user
 
 FEWEST_ROWS = 4
-"""Of a head's queries. For fewer, as when a decoder makes one token, keys and values are better read where they lie
-than packed: one query against 12 x 2048 or 32 x 256 keys takes 1.1 times as long in this command as in three."""
+"""Of a head's queries. For fewer, such as the one token of a decoder step, packing keys and values costs more than it
+saves. One query against 12 x 2048 or 32 x 256 keys takes 1.1 times as long in this command as in three."""
 
 SLICE_ROWS = 128
 """Rows of a head that are worth packing its keys and values for once more."""

@@ -1,4 +1,4 @@
-"""What a command that computes in float32 reads and writes: floats, or bytes that stand for real numbers.
+"""What a command that computes in float32 reads and writes: floats, or bytes that stand for floating-point values.
 
 The numbers are those of a dequantising command in front of it and a quantising one behind it
 (hls_kernels/lib/int8/real.hpp). Which operators have such ends in a quantised graph: quantised/between.py.
@@ -31,7 +31,7 @@ class EndFields(TypedDict):
 
 @dataclass(frozen=True)
 class Ends:
-    """The scales of what is read and of what is written; None where these are floats."""
+    """The scales of input and output; None where these are floats."""
 
     read: Scale | None = None
     written: Scale | None = None

@@ -1,4 +1,4 @@
-"""What a convolution or a matrix product does on the way out: an addition and an activation."""
+"""What a convolution or a matrix product does in its epilogue: an addition and an activation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Activation:
 
 
 def activation(node: Node | None) -> Activation | None:
-    """The epilogue activation that `node` is, or None if it is none of them."""
+    """The epilogue activation that `node` computes, or None."""
     if node is None:
         return Activation()
     rule = _ACTIVATIONS.get(node.target)

@@ -49,7 +49,7 @@ def folded(
     mean: torch.Tensor | None,
     variance: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weight and bias in float64 with an inference batch norm folded in (eps None: there is none).
+    """Weight and bias in float64 with an inference batch norm folded in (eps None: no batch norm).
 
     y = (conv(x) - mean) / sqrt(variance + eps) * gamma + beta
     """
@@ -160,8 +160,8 @@ _INFINITIES = {torch.float32: 0, torch.bfloat16: 0x7F80, torch.float16: 0x7C00}
 def _demand_finite(finite: bool) -> None:
     """Raises :class:`NotFiniteError` unless the packed weights are `finite`.
 
-    The card multiplies them by the zeros around an image, which makes NaN of others. Eager's kernels do so or leave
-    those zeros out, by batch and direction.
+    The card multiplies them by the zeros around an image, which makes NaN of others. Eager mode's kernels do so or
+    leave those zeros out, by batch and direction.
     """
     if not finite:
         raise NotFiniteError("a weight of a convolution is infinite or NaN")

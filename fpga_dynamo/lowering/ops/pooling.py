@@ -208,8 +208,8 @@ PATTERNS = (
         opcodes=frozenset({"pool", "move"}),
         in_place=True,
         operators={
-            # Beside a ReLU of as many bytes, eager's maxima take 84 times as long (5 channels-last), averages 20 times
-            # (4 MB, two cores with AVX-512).
+            # Beside a ReLU of as many bytes, eager mode's maxima take 84 times as long (5 channels-last), averages 20
+            # times (4 MB, two cores with AVX-512).
             aten.max_pool2d_with_indices.default: Operator(_in_halves, passes=4, images=(0,), like=0),
             aten.max_pool2d_with_indices_backward.default: Operator(images=(0, 1), like=1),
             aten.avg_pool2d.default: Operator(_in_halves, passes=4),

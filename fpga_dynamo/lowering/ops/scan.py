@@ -192,8 +192,8 @@ def _pitch(x: View, order: Sequence[int]) -> int | None:
     return x.shape[order[-1]] if x.strides == dense(x.shape, order) and order else None
 
 
-# Of columns the core's sums are many times as fast as eager's, of rows they are not always, so nothing is claimed.
-# Eager's log-sum-exps take 28 times as long as its sums.
+# Of columns the core's sums are many times as fast as eager mode's, of rows they are not always, so nothing is claimed.
+# Eager mode's log-sum-exps take 28 times as long as its sums.
 _FACTS = {
     aten.cumsum.default: Operator(lambda t: rows(t, 1), laid_out=aten.cumsum.default, bounds=_bounds),
     aten.cumprod.default: Operator(lambda t: rows(t, 1), laid_out=aten.cumprod.default),

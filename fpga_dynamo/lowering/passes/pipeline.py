@@ -1,6 +1,6 @@
 """ATen graph -> Program: the passes in the order that they run.
 
-0. unsigned   bytes between operators of the software card lose their signs                  (unsigned.py)
+0. unsigned   bytes between operators of the emulator lose their signs                  (unsigned.py)
 1. normalise  small rewrites                                                                 (normalise.py)
 2. claim      patterns take nodes; every other node gets the reason why it stays on the PS   (claim.py, ops/, fuse.py)
 3. partition  claimed groups become launches, the rest eager tasks                           (partition.py, cost.py)

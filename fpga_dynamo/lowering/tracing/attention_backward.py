@@ -1,5 +1,5 @@
 """Decomposition of the gradient of fused attention: five batched products, as in the paper on FlashAttention (Dao et
-al., 2022, appendix B.2), with the scores computed anew from queries and keys."""
+al., 2022, appendix B.2), with the scores computed again from queries and keys."""
 
 from __future__ import annotations
 

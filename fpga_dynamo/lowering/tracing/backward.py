@@ -115,7 +115,7 @@ def _pads(gradient: torch.Tensor, size: int) -> bool:
 
 
 def _surrounded(x: torch.Tensor, dim: int, before: int, after: int) -> torch.Tensor:
-    """`x` with so many zeros before and after it; row-major, as eager's gradient of a view is."""
+    """`x` with so many zeros before and after it; row-major, as eager mode's gradient of a view is."""
     return aten.constant_pad_nd(x, [0, 0] * (x.dim() - 1 - dim) + [before, after], 0)
 
 

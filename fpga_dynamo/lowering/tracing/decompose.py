@@ -1,8 +1,8 @@
 """Pass (in AOTAutograd): ops that are taken apart because every part has a core. The table is small on purpose:
 PyTorch's own core decompositions would break up what a command does in one (silu, hardswish, linear).
 
-A decomposition returns NotImplemented for arguments that the cores cannot take; the op then stays what it is and runs
-in eager, bit for bit.
+A decomposition returns NotImplemented for arguments that the cores do not support; the op then stays what it is and
+runs in eager, bit for bit.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ WHOLE: dict[Any, Callable[..., Any] | None] = {
 The value: what an op that names its output's size in another way is, with sizes that may be symbolic."""
 
 _SHAPES: dict[Any, Callable[..., Any]] = {aten.upsample_bilinear2d_backward.default: _bilinear_backward}
-"""Gradients of such ops of which PyTorch predicts the result by a kernel that takes no symbolic sizes."""
+"""Gradients whose result PyTorch predicts by a kernel that does not support symbolic sizes."""
 
 _tracing = threading.RLock()
 

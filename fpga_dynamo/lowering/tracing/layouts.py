@@ -1,5 +1,5 @@
-"""Ops whose results tracing predicts in other strides than eager's kernels give them, taken apart into ops for which
-both agree. The results of a launch, and of all that reads them, are laid out as tracing says.
+"""Ops whose results tracing predicts in other strides than eager mode's kernels give them, taken apart into ops for
+which both agree. The results of a launch, and of all that reads them, are laid out as tracing says.
 """
 
 from __future__ import annotations

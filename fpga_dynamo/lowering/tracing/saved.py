@@ -1,11 +1,10 @@
 """Layout of the images that a forward graph saves for its backward graph: channels-last, as the card's cores have them.
 
-Nobody but the backward graph sees these values, and AOTAutograd lets a compiler say in which strides it hands them
-over (as inductor does). Their fake tensors are given the strides before lowering, which lays out what crosses between
-card and host as fake tensors say. What an eager op made of such an image might lie in another order than the user
-expects, or take numbers in another order from the random stream: images that eager ops read stay as they are, but for
-those that max-pooling reads. Where eager reads another one after all (in the backward graph, or in the place of a
-launch that failed), it is given a copy in the strides of tracing (submodule.py).
+Only the backward graph sees these values, and AOTAutograd lets a compiler choose their strides (as inductor does).
+Their fake tensors get the strides before lowering, because lowering lays out transferred tensors as their fake tensors.
+Images that eager ops read keep their strides, except those of max-pooling. Otherwise the result of an eager op might
+have other strides than the user expects, or draw random numbers in another order. An eager op may still read such an
+image in the backward graph or in place of a failed launch: it is given a copy in the strides of tracing (submodule.py).
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def output_strides(module: GraphModule, chosen: Collection[Node]) -> list[Stride
 
 
 def follow(module: GraphModule, inputs: Sequence[Any]) -> None:
-    """Gives the placeholders of a backward graph the strides of what it is called with."""
+    """Gives the placeholders of a backward graph the strides of its actual inputs."""
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     for node, given in zip(placeholders, inputs, strict=True):
         if isinstance(given, torch.Tensor) and given.stride() != value(node).stride():
@@ -155,7 +154,7 @@ def _keeps_order(user: Node, on_host: Collection[Node], chosen: Collection[Node]
 
 
 def _is_pooled(node: Node) -> bool:
-    """Whether `node` is what eager's max-pooling, or its gradient, makes of a channels-last image."""
+    """Whether `node` is what eager mode's max-pooling, or its gradient, makes of a channels-last image."""
     maker = _maker(node)
     source = facts(maker.target).like
     return source is not None and _is_channels_last(value(maker.args[source]))

@@ -1,10 +1,11 @@
-"""Strides of images that have dimensions of size 1, as eager's kernels give them.
+"""Strides of images that have dimensions of size 1, as eager mode's kernels give them.
 
 An image of one channel or of one pixel is row-major and channels-last at once; of one alone in its batch, turned or cut
 out of another, the strides of the other dimensions do not say all. On the strides of the dimensions of size 1 hangs in
-which format a convolution of such an image answers. Tracing predicts them by other rules than eager's kernels follow,
-and with symbolic sizes by others again. So eager is asked: the op is run on tensors that lie like its operands and have
-at most two elements along a dimension. What follows is traced anew. So it is where operands lie in different orders.
+which format a convolution of such an image answers. Tracing predicts them by other rules than eager mode's kernels
+follow, and with symbolic sizes by others again. So eager is asked: the op is run on tensors that lie like its operands
+and have at most two elements along a dimension. What follows is traced again. So it is where operands lie in different
+orders.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Numbers = tuple[int, ...]
 
 
 def settle_strides(module: GraphModule) -> set[Node]:
-    """Gives the values of `module` eager's strides; returns the nodes that had others."""
+    """Gives the values of `module` eager mode's strides; returns the nodes that had others."""
     changed: set[Node] = set()
     unsettled: set[Node] = set()
     for node in module.graph.nodes:
@@ -77,7 +78,7 @@ def _has_ones(node: Node) -> bool:
 
 
 def _is_unsettled(node: Node) -> bool:
-    """Whether it hangs on strides of dimensions of size 1 in which format the value of `node` is."""
+    """Whether it depends on strides of dimensions of size 1 in which format the value of `node` is."""
     if not _has_ones(node):
         return False
     shape, strides = (hints(numbers) for numbers in (values(node)[0].shape, values(node)[0].stride()))

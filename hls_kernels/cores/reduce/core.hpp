@@ -168,7 +168,7 @@ FPGA_INLINE void row_result(const reduce_command& c, const Value& sum, const Val
         default:
             offset = other * share;  // what rounding took from the mean
             // Of equal numbers nothing is to be left: a little more is taken than rounding may have added.
-            factor = vmax(sum * share - offset * offset * Value(1.000001f), zero);
+            factor = vmax(sum * share - opaque(offset * offset * Value(1.000001f)), zero);
             if (c.kind == REDUCE_DEVIATION) factor = vsqrt(factor);
             if (c.kind != REDUCE_NORM) break;
             if (scaled)  // eps times a small scale's square may be 0

@@ -203,7 +203,8 @@ results:
             y[j][0] = reduce_result<KIND, SOURCE>(x, row, j);
             if (!access.shared)
                 load_scale_and_shift(c, access, weights, at.affine + j * item.way.affine, lanes, scale, shift);
-            if (KIND == NORM_OF_SCALED || reduce_has_affine(KIND)) y[j][0] = y[j][0] * scale + shift;
+            // Opaque, or g++ may multiply before it decides whether to load the shift, and then does not fuse the two.
+            if (KIND == NORM_OF_SCALED || reduce_has_affine(KIND)) y[j][0] = y[j][0] * opaque(scale) + shift;
         }
     }
     activate<REDUCE_WAYS, 1>(y, c.activation, c.act_a, c.act_b);

@@ -1,8 +1,8 @@
 """The axes of a convolution of one, two or three dimensions, transposed or not, as those of plain ones.
 
-A transposed convolution with stride s is s plain ones with stride 1, its *phases*: the outputs o with o mod s = r add
-up the taps k for which s divides o + padding - dilation k, each times the input at that number divided by s. So no
-product with an inserted zero is ever made.
+A transposed convolution with stride s is s plain ones with stride 1, its *phases*. The outputs o with o mod s = r sum
+over the taps k for which s divides o + padding - dilation k. Each tap is multiplied by the input at that number divided
+by s. So no product with an inserted zero is computed.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (PRODUCT, BY_CHANNEL, DIRECT, SMAL
 
 
 def choose(shape: Shape, target: Target, opcodes: Collection[str]) -> Implementation | None:
-    """The way to compute a convolution with commands of `opcodes`; None if there is none."""
+    """The cheapest implementation of a convolution with commands of `opcodes`, or None."""
     able = [way for way in IMPLEMENTATIONS if way.opcode in opcodes and way.can(shape, target) is None]
     if len(able) < 2:
         return next(iter(able), None)

@@ -4,7 +4,7 @@ For tap (i, j), input channel c and output channel o it is the sum over pixels t
 gradient[t, o]. Both images are laid out so that t is one dimension throughout the batch: equally many rows and columns,
 zeros where there are no pixels. A shift is then an offset, and a row of taps (where its pixels lie side by side) is a
 longer row of the left matrix. A product of such a zero with an infinity or NaN may make a tap NaN that eager, which
-has no such product or another one, leaves finite: gradients that are not finite are left to eager.
+has no such product or another one, leaves finite: for gradients that are not finite the graph falls back to eager mode.
 
 Pattern, legality and commands; core: hls_kernels/cores/gemm, tests: tests/lowering/test_backward.py. The gradients
 of input and bias are ops of their own (lowering/tracing/backward.py).
@@ -193,7 +193,7 @@ def _laid_out(emitter: Emitter, x: View, height: Axis, width: Axis) -> View:
 
 
 def _spread(emitter: Emitter, gradient: View, height: Axis, width: Axis) -> View:
-    """The gradient (N, C, H, W) as (N, row, column, C) zeros for windows that are none."""
+    """The gradient (N, C, H, W) as (N, row, column, C), with zeros for positions without a window."""
     plain = (
         Axis(height.out, height.windows, 1, 1, 0, 1, joined=False),
         Axis(width.out, width.windows, 1, 1, 0, 1, joined=False),
@@ -296,7 +296,7 @@ def _weights(emitter: Emitter, found: View, groups: int, node: Node) -> View:
         emitter.copy(by_group.select(0, 0), image)
         return weights
     split = image.reshape(by_group.shape)
-    assert split is not None, "dense rows can be cut anew"
+    assert split is not None, "dense rows can be cut again"
     emitter.copy(by_group, split)
     return weights
 

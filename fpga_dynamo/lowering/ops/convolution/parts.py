@@ -58,7 +58,7 @@ def append(
 
 
 class Ends(ActivationFields):
-    """The fields of the result and of what is added to it, and of the activation."""
+    """The fields of the result, the residual and the activation."""
 
     output: Operand
     out_stride: tuple[int, int, int]
@@ -114,7 +114,7 @@ def packed_weight(c: Convolution, opcode: str, emitter: Emitter) -> tuple[Buffer
 
 
 def packed_bias(c: Convolution, groups: int, width: int, emitter: Emitter) -> Buffer | None:
-    """The packed bias; None if there is none."""
+    """The packed bias; None without a bias."""
     p, channels = c.parameters, c.y.shape[1]
     if not p.has_bias:
         return None

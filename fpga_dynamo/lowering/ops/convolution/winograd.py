@@ -35,7 +35,7 @@ tiles' patches, which one panel alone would hardly pay for."""
 
 
 def _cycles(f: Fields, target: Target) -> float:
-    """Steps of the MAC array, the weights that come from far meanwhile, and the transforms.
+    """Steps of the MAC array, overlapped loads of weights, and the transforms.
 
     The weights are the larger half for images of few tiles. What they weigh against each other: ir/tuning.py.
     """

@@ -149,7 +149,7 @@ FACTS: dict[Any, Operator] = {
     aten.elu.default: Operator(steps=3),
     aten.silu.default: Operator(steps=3),
     aten.gelu.default: Operator(steps=4),
-    # Beside a ReLU of as many bytes, eager's takes 20 times as long (4 MB, two cores with AVX-512).
+    # Beside a ReLU of as many bytes, eager mode's takes 20 times as long (4 MB, two cores with AVX-512).
     aten.tanh.default: Operator(passes=4),
     aten.clamp.default: Operator(lambda t: rows(t, 0, 1)),
     aten.clamp.Tensor: Operator(lambda t: rows(t, t(4, 16), t(4, 16))),

@@ -101,7 +101,7 @@ _TRUTHS = frozenset({getattr(aten, f"logical_{name}").default for name in ("and"
 
 
 def is_condition(node: Node, position: int) -> bool:
-    """Whether operand `position` is a mask, which takes no part in type promotion."""
+    """Whether operand `position` is a mask, which type promotion ignores."""
     return _SELECTIONS.get(node.target) == position
 
 

@@ -1,7 +1,7 @@
-"""Matrix products of bfloat16, on the software card of a host that multiplies them: mm, addmm, bmm, baddbmm.
+"""Matrix products of bfloat16, on the emulator of a host that multiplies them: mm, addmm, bmm, baddbmm.
 
-What a product is and how it ends is told in matmul.py; here operands and results have two bytes where they can, and
-what lies on the card in four, not rounded yet, is rounded as the core reads it, as eager has it.
+matmul.py describes products and their epilogues. Here operands and results have two bytes where possible. Values that
+lie on the card in four bytes, not rounded yet, are rounded when the core reads them, as in eager mode.
 Core: hls_kernels/cores/gemm_bf16, tests: tests/lowering/test_bf16.py.
 """
 

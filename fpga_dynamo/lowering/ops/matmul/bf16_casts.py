@@ -1,4 +1,4 @@
-"""Casts around products of bfloat16, as autocast puts them: of what a product reads, and of what it gives.
+"""Casts around products of bfloat16, as autocast inserts them: of a product's operands and its result.
 
 A product rounds floats as it reads them: a cast in front of it needs no command, unless others get the rounded numbers.
 A cast to float32 right behind one is its result before it is rounded.

@@ -90,7 +90,7 @@ def like(sources: Sequence[View], size: Sequence[int], emitter: Emitter, node: N
 
 
 def operands_of(nodes: Sequence[Node], emitter: Emitter) -> list[View]:
-    """Where the values of `nodes` lie, all in the same elements: integers of eight bits in a byte, others in a word."""
+    """Where the values of `nodes` lie, all in the same elements: 8-bit integers in a byte, others in a word."""
     element = BYTES.get(value(nodes[0]).dtype, F32)
     narrow = element.is_narrow and emitter.kernel.takes("move", element)
     return [emitter.integers(node) if narrow else emitter.view(node) for node in nodes]

@@ -119,7 +119,8 @@ PATTERNS = (
         lower=lower_norm,
         opcodes=frozenset({"reduce", "move"}),
         operators={
-            # Beside a ReLU of as many bytes, eager's layer norm takes 4.3 times as long (4 MB, two cores with AVX-512).
+            # Beside a ReLU of as many bytes, eager mode's layer norm takes 4.3 times as long (4 MB, two cores with
+            # AVX-512).
             _LAYER: Operator(
                 lambda t: rows(t, [16], *per_channel(t, 2, parameter=True), 1e-5),
                 passes=2,

@@ -1,4 +1,4 @@
-"""What computes with real numbers between integers: softmax, layer norm, resize.
+"""What computes with floating-point values between integers: softmax, layer norm, resize.
 
 One command each, which reads and writes bytes: nothing is dequantised or quantised beside it. Either end may be floats.
 Patterns and commands; cores: hls_kernels/cores/reduce and move, tests: tests/lowering/test_quantised_between.py.

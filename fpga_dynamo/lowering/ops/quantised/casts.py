@@ -1,4 +1,4 @@
-"""Real numbers to integers of eight bits and back, where no operator does it on its way.
+"""Floating-point values to 8-bit integers and back, where no operator does it on its way.
 
 Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised.py.
 """

@@ -1,4 +1,4 @@
-"""Convolutions of integers of eight bits, of any dimensions and groups, with their ending in one command.
+"""Convolutions of 8-bit integers, of any dimensions and groups, with their ending in one command.
 
 Pattern, legality and commands; cores: hls_kernels/cores/conv2d_int8, tests: tests/lowering/test_quantised.py.
 """

@@ -1,4 +1,4 @@
-"""Element-wise work on integers of eight bits: sums of two tensors, and any function of one as a table.
+"""Element-wise work on 8-bit integers: sums of two tensors, and any function of one as a table.
 
 Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised.py.
 """

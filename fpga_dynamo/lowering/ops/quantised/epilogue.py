@@ -1,4 +1,4 @@
-"""What a product of integers does on the way out: the chain of nodes behind it, and the fields of a record for it.
+"""What a product of integers does in its epilogue: the chain of nodes behind it, and the fields of a record for it.
 
 The arithmetic: hls_kernels/lib/requantize.hpp; tests: tests/lowering/test_quantised.py.
 """
@@ -34,7 +34,7 @@ _SIGNED = torch.iinfo(torch.int8)
 class Ending:
     """How a product of integers ends, and the nodes behind it that say so, in order.
 
-    last: whose value it gives. scale: of the integers that this is; None if it is real numbers.
+    last: whose value it gives. scale: of the integers that this is; None if it is floating-point values.
     middle: by which it is rounded before `residual`, a dequantising node, is added; either may be None.
     """
 
@@ -66,7 +66,7 @@ class Ending:
 
 
 def ending(product: Node, graph: GraphInfo, *, rows: bool = False, in_floats: bool = False) -> Ending:
-    """The longest chain behind `product`, all of single users, that a core does on the way out.
+    """The longest chain behind `product`, all of single users, that a core does in its epilogue.
 
     rows: of a matrix; views that keep its rows whole may stand between. in_floats: its sums are no numbers of a scale
     that is known, so that all of it is computed in float32.
@@ -198,7 +198,7 @@ def limits(act: Activation, scale: Scale) -> tuple[int, int]:
 
 
 class EpilogueFields(TypedDict):
-    """The fields of the result, of what is added to it, and of how it is rounded."""
+    """The fields of the result, the residual and the rounding."""
 
     output: Operand
     residual: Operand | None

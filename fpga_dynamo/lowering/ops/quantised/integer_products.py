@@ -1,4 +1,5 @@
-"""Products of int8 matrices whose sums are made real numbers by scales of rows and of columns: ``aten._int_mm``.
+"""Products of int8 matrices whose sums are made floating-point values by scales of rows and of columns:
+``aten._int_mm``.
 
 That is what torchao's dynamic quantisation (``Int8DynamicActivationInt8WeightConfig``) leaves. Legality and commands:
 product.py, tests: tests/lowering/test_quantised_own_scales.py.

@@ -46,7 +46,7 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
 
 
 def _ending(last: Node, scale: object, graph: GraphInfo) -> Ending:
-    """That of real numbers where a scale is known as it runs only."""
+    """That of floating-point values where a scale is known as it runs only."""
     return ending(last, graph, rows=True, in_floats=isinstance(scale, OwnScale))
 
 

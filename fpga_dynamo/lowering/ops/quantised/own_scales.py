@@ -1,4 +1,4 @@
-"""Real numbers to integers of eight bits and back by scales that are tensors: of all elements, or of each row.
+"""Floating-point values to 8-bit integers and back by scales that are tensors: of all elements, or of each row.
 
 Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised_own_scales.py. How such
 scales are computed: lowering/passes/rewrite/qparams.py.

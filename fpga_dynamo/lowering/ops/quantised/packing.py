@@ -32,7 +32,7 @@ PARAMETERS = 3
 
 @dataclass(frozen=True)
 class Weights:
-    """Static integers of eight bits and their scale: numbers, or the nodes of one for each channel along `axis`."""
+    """Static 8-bit integers and their scale: numbers, or the nodes of one for each channel along `axis`."""
 
     integers: Node
     scale: Node | float
@@ -41,7 +41,7 @@ class Weights:
 
 
 def weights_of(node: Any, graph: GraphInfo) -> Weights | str:
-    """What the real numbers `node` are made of; or why they are no weights of eight bits."""
+    """What the floating-point values `node` are made of; or why they are no weights of eight bits."""
     turned = turns(node)
     while isinstance(node, Node) and node.target in _TURNS:
         if len(value(node).shape) != 2:

@@ -1,4 +1,4 @@
-"""Pooling of integers of eight bits: maxima as they are, averages and means by one rounding.
+"""Pooling of 8-bit integers: maxima as they are, averages and means by one rounding.
 
 Patterns and commands; core: hls_kernels/cores/pool_int8, tests: tests/lowering/test_quantised.py.
 """
@@ -168,7 +168,7 @@ def divisor_scales(
 
 
 def may_be_halves(ratio: float, divisor: int) -> bool:
-    """Whether sums times a power of two, divided by a number that is none, may end in exactly a half.
+    """Whether sums times a power of two, divided by another number, may end in exactly a half.
 
     A product with the inverse, which is rounded, would miss those; other ratios give no halves that eager would hit.
     """

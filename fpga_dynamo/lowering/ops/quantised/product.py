@@ -80,8 +80,9 @@ GEMM_INT8 = CORES.add(
 class Product:
     """node: whose sums these are. left: integers, of the scale `scale`.
 
-    weights: the right operand, of which `right` is the matrix in the graph; or why that is none. Where it is computed:
-    None, and `right` are integers of the scale `other`. bias: a static row, or None. sums: the result are these, int32.
+    weights: the right operand, of which `right` is the matrix in the graph; or why it has no weights. Where it is
+    computed: None, and `right` are integers of the scale `other`. bias: a static row, or None. sums: the result are
+    these, int32.
     """
 
     node: Node

@@ -14,19 +14,19 @@ _SIGNS = frozenset({QUANTIZE, DEQUANTIZE, *QUANTIZE_OWN, *DEQUANTIZE_OWN, aten._
 
 
 def is_quantised(graph: GraphInfo) -> bool:
-    """Whether a graph has values of eight bits that stand for real numbers, be they weights alone."""
+    """Whether a graph has values of eight bits that stand for floating-point values, be they weights alone."""
     return any(node.target in _SIGNS or _is_weight(node, graph) for node in graph.module.graph.nodes)
 
 
 def _is_weight(node: Node, graph: GraphInfo) -> bool:
-    """Whether static bytes become real numbers, as those of torchao's Int8WeightOnlyConfig."""
+    """Whether static bytes become floating-point values, as those of torchao's Int8WeightOnlyConfig."""
     if node.target is not aten._to_copy.default or not graph.from_inputs(operand(node, 0)):
         return False
     return value(operand(node, 0)).dtype is torch.int8 and value(node).dtype.is_floating_point
 
 
 def arithmetic(node: Node, pattern: str, graph: GraphInfo) -> str:
-    """``int8``, or ``float32, because ...`` of a node that multiplies, taken by a pattern (or none: "")."""
+    """``int8``, or ``float32, because ...``, for a node that multiplies. pattern: which matched it, or ""."""
     if pattern.endswith(_SUFFIX):
         return "int8"
     return f"float32, because {_why_not(node, graph)}"

@@ -1,6 +1,6 @@
-"""Functions of one tensor of integers of eight bits as tables.
+"""Functions of one tensor of 8-bit integers as tables.
 
-A table is computed when the graph is lowered, by eager, for each of the 256 integers; so it holds eager's numbers.
+A table is computed when the graph is lowered, by eager, for each of the 256 integers; so it holds eager mode's numbers.
 """
 
 from __future__ import annotations

@@ -329,7 +329,7 @@ def _position_bounds(node: Node, of_operand: Callable[[Node], Span]) -> Span | N
 
 
 _ALONG_ONE = Operator(lambda t: rows(t, 1))
-# Beside a ReLU of as many bytes, eager's softmax takes 4.2 times as long (4 MB, two cores with AVX-512).
+# Beside a ReLU of as many bytes, eager mode's softmax takes 4.2 times as long (4 MB, two cores with AVX-512).
 _SOFTMAX_PASSES = 2
 _OPERATORS = {
     **{op: Operator(lambda t: rows(t, [1]), laid_out=op) for op in (aten.sum.dim_IntList, aten.mean.dim)},

@@ -51,7 +51,7 @@ def check_fourier(match: Match, graph: GraphInfo) -> str | None:
 
 
 def lower_fourier(match: Match, emitter: Emitter) -> Sequence[View]:
-    """A transform for each dimension, the last one first, but to real numbers last."""
+    """A transform for each dimension, the last one first, but to floating-point values last."""
     node = match.root
     dims, scale = _dims(node), _scale(node)
     view = emitter.view(operand(node, 0))

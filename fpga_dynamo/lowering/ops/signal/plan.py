@@ -1,9 +1,9 @@
 """How a discrete Fourier transform of any length becomes commands of the core `fft`, and the tables of factors.
 
-A *smooth* length has no prime factor above 13 and is one command if local memory holds it, up to 16 times that if it is
-spread over the lanes, else two: n = rows * columns, transforms of columns, factors, transforms of rows. Any other n is
-Bluestein's: with j k = (j^2 + k^2 - (k - j)^2) / 2 the transform is a convolution with a chirp, which two transforms
-of a smooth length of at least 2 n - 1 make.
+A *smooth* length has no prime factor above 13. It is one command if local memory holds it (up to 16 times as much when
+distributed over the lanes). Otherwise it is two: n = rows * columns, transforms of columns, factors, transforms of
+rows. Any other n uses Bluestein's algorithm: with j k = (j^2 + k^2 - (k - j)^2) / 2 the transform is a convolution with
+a chirp, computed by two transforms of a smooth length of at least 2 n - 1.
 
 Angles are reduced in integers and tables computed in float64: every factor is within half a unit in its last place.
 """
@@ -57,7 +57,7 @@ def smooth_above(least: int) -> int:
 
 @lru_cache(maxsize=1024)
 def split(length: int, most: int) -> tuple[int, int] | None:
-    """(rows, columns) of a smooth length, both at most `most`, as even as they can be; None if there are none such."""
+    """(rows, columns) of a smooth length, both at most `most`, as equal as possible; None without such factors."""
     for rows in range(math.isqrt(length), 0, -1):
         if length % rows == 0:
             return (rows, length // rows) if length // rows <= most else None
@@ -68,7 +68,7 @@ def split(length: int, most: int) -> tuple[int, int] | None:
 class Factors:
     """Complex numbers that elements are multiplied by: the product of `parts`, (name, numbers) each; `count` of them.
 
-    half: (points) what makes real numbers of one half of their spectrum: 1 for the ends, 2 between.
+    half: (points) what makes floating-point values of one half of their spectrum: 1 for the ends, 2 between.
     chirp: (points, inverse) exp(-+ i pi k^2 / points).
     spectrum: (points, length, inverse) of the other chirp, which a transform of `length` convolves with.
     grid: (rows, columns, inverse) exp(-+ 2 pi i r c / (rows columns)) at r * columns + c.

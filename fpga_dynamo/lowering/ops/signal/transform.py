@@ -144,7 +144,7 @@ _Lines = tuple[tuple[int, ...], list[tuple[int, ...]]]
 
 
 def _lines(emitter: Emitter, x: View, dim: int, dft: Dft, order: Sequence[int]) -> tuple[View, _Lines | None]:
-    """A result that lies in `order`, and the kept dimensions' sizes and strides; None if the core cannot take them."""
+    """A result that lies in `order`, and the kept dimensions' sizes and strides (None: unsupported by the core)."""
     size = (*x.shape[:dim], dft.wanted, *x.shape[dim + 1 :])
     y = emitter.tensor(size, order, dtype=torch.float32 if dft.real else COMPLEX, pitch=size[order[-1]])
     kept = [d for d in order if d != dim]

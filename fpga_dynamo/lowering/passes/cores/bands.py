@@ -1,15 +1,15 @@
 """Pass (after emission): chains of convolutions whose images outgrow the lanes' caches become streams of bands of rows.
 
-A large image that one command writes and the next one reads goes through a memory that is further away than a lane's
-own cache, and most of what a lane reads another lane has written. So the rows of the chain's result are shared out
-among as many streams as there are lanes (streams.py), and each stream goes depth first: it takes the commands of the
-chain in turn for one band of rows after the other, where a band is so small that the rows of all images in between
-stay in the cache. These lie in buffers of the stream's own, as short as a band needs; what the windows of the next band
-still reach is moved to the front. So a stream makes each row once, and only rows at the seam of two streams are made by
-both. (Fusing layers in this order: Alwani et al., Fused-Layer CNN Accelerators, MICRO 2016.)
+A large image that one command writes and the next one reads does not fit into a lane's cache, and a lane reads mostly
+what another lane has written. So the rows of the chain's result are divided among the lanes, one stream each
+(streams.py). A stream works depth first: for each band of rows it runs all commands of the chain. A band is so small
+that the rows of all intermediate images stay in the cache. These lie in buffers of the stream, as short as a band
+needs; rows that the windows of the next band still read are moved to the front. So a stream computes each row once, and
+only rows at the seam of two streams are computed by both. (Fusing layers in this order: Alwani et al., Fused-Layer CNN
+Accelerators, MICRO 2016.)
 
-When that pays is a matter of the host's caches (BandLimits in ir/tuning.py). A real card has no lanes and is given none
-of this: its bands would have to fit into on-chip memory.
+When this pays depends on the host's caches (BandLimits in ir/tuning.py). A real card has no lanes and no bands: its
+bands would have to fit into on-chip memory.
 """
 
 from __future__ import annotations

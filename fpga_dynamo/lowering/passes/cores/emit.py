@@ -84,7 +84,7 @@ def is_dense(fake: torch.Tensor) -> bool:
 
 
 def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
-    """The value of `node` in a slot: where it is if that is dense in eager's strides already, else copied there.
+    """The value of `node` in a slot: where it is if that is dense in eager mode's strides already, else copied there.
 
     layout_change: whether such a copy counts as one; those that only `watch` asks for do not.
     """

@@ -1,11 +1,13 @@
 """Pass: where each buffer of a segment lies in the arena.
 
 The arena is [status | outputs | inputs | temporaries]: status and outputs come back in one transfer, inputs go in one.
-Temporaries share memory: a buffer's place is free again behind the last command that uses it; never in place, because
-cores may compute a tile twice. A group of streams is one moment, as its commands may run side by side. Two planners, of
-which the better one counts: best fit over a free list in the order of the commands, and, where there are not too many
-buffers for its quadratic time, the largest buffer first, each at the lowest place that is free for as long as it lives
-("greedy by size": Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
+Temporaries share memory: a buffer's place is free again after the last command that uses it. No command works in place,
+because cores may compute a tile twice. A group of streams counts as one moment, as its commands may run in parallel.
+
+The better result of two planners is used. The first is best fit over a free list in the order of the commands. The
+second places the largest buffer first, each at the lowest place that is free during its life ("greedy by size":
+Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020). It takes quadratic time, so it runs
+only for a limited number of buffers.
 """
 
 from __future__ import annotations
@@ -89,8 +91,8 @@ def beats_of(buffer: Buffer) -> int:
 def stacking(commands: Sequence[Command], places: Mapping[Buffer, int]) -> dict[Buffer, list[Buffer]]:
     """For each temporary, from the lowest up: the temporaries below it that it must stay above at any sizes.
 
-    Of two that live at once, the upper one comes after the lower one along these links: whenever a buffer begins to
-    live it is linked with its neighbours at that moment, and when one ends, those that it lay between are.
+    These links order any two buffers that live at once, the lower one first. A buffer is linked with its neighbours
+    when its life begins. When it ends, the two buffers next to it are linked.
     """
     steps = _moments(commands)
     last_use = {buffer: i for i, moment in enumerate(steps) for buffer in moment.uses}

@@ -25,7 +25,7 @@ from fpga_dynamo.options import Options
 
 
 def lower_on_engine(graph: GraphInfo, options: Options) -> tuple[Partition, list[Lowered | None]]:
-    """The segments of a graph, and what each is on the card (None: it is the host's).
+    """The segments of a graph, and what each is on the card (None: it runs on the host).
 
     Raises SizeError for a graph whose sizes change: commands are for one set of sizes.
     """

@@ -1,4 +1,4 @@
-"""Pass (part of normalise): tables of integers become real numbers behind the embedding, not in front of it.
+"""Pass (part of normalise): tables of integers become floating-point values behind the embedding, not in front of it.
 
 So a table lies on the card in bytes, and only the rows that are read are dequantised. A table with a scale for each row
 gives rows with scales of their own.

@@ -109,7 +109,7 @@ def _number(node: Any) -> Any:
 
 
 def _filling(node: Node) -> Any:
-    """The number that all elements of `node` are, whatever its inputs; None if there is none.
+    """The number that all elements of `node` equal, whatever its inputs, or None.
 
     Memory that the graph writes to before it is read is full of zeros: what lies there may be numbers that int32 cannot
     hold, and it must not keep the ops that write to it waiting for its input.

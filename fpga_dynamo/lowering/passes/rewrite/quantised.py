@@ -66,7 +66,7 @@ _ELEMENT_WISE = frozenset(
         aten.tanh.default,
     }
 )
-"""Functions of single elements that operators compute on their way out."""
+"""Element-wise functions that operators compute in their epilogue."""
 
 
 _EMBEDDING = aten.embedding.default

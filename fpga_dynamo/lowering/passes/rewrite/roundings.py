@@ -1,4 +1,4 @@
-"""Pass (part of normalise): arithmetic that rounds to integers of eight bits becomes the operator that says so.
+"""Pass (part of normalise): arithmetic that rounds to 8-bit integers becomes the operator that says so.
 
 torchao's dynamic quantisation spells it out: clamp(round(x * (1 / scale)) + 0, low, high) as int8, with a scale for
 each row. As ``quantize_per_token`` it is one command, and its result lies on the card in bytes.

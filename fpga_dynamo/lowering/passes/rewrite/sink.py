@@ -1,8 +1,8 @@
 """Pass (before the engine's claims): views move behind element-wise work, so that products are next to their endings.
 
-Between a product and what its command could do on the way out often stands a view, as whoever wrote the model thinks of
-rows as of batches. Nothing is moved that changes the order of elements: only reshapes, and permutations of dimensions
-of size 1.
+Between a product and what its command could do in its epilogue often stands a view, as whoever wrote the model thinks
+of rows as of batches. Nothing is moved that changes the order of elements: only reshapes, and permutations of
+dimensions of size 1.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _sum_chain(add: Node, chain: Sequence[Node]) -> list[Node] | None:
 def _unseen(node: Node) -> Node | None:
     """What was just made, for nobody else, in front of views that keep its order; None if that is nothing.
 
-    node: dequantises integers that were quantised there, or shows real numbers of a product.
+    node: dequantises integers that were quantised there, or shows floating-point values of a product.
     """
     found = dequantized(node)
     at = node if found is None else found[0]

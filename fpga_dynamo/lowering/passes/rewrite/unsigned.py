@@ -1,10 +1,10 @@
 """Pass: bytes between two operators become unsigned.
 
-The products of CPUs take one operand without a sign. The cores give them signed bytes by adding 128 to each, on the
-way into a local array, and by taking 128 times the sums of the weights off again. Where the graph itself writes the
-integers and reads them as real numbers only, they can be 128 greater from the start, with a zero point that is, too:
-each stands for the number that it stood for before, and maps are read where they lie. A hardware engine multiplies
-signed bytes, so its graphs stay as they are.
+A CPU's int8 product has one unsigned operand. For signed bytes the cores add 128 to each, while they fill a local
+array, and subtract 128 times the sums of the weights. Some integers are written by the graph itself and read only as
+dequantised values. They can be 128 greater from the start, with a zero point that is 128 greater too. Each then stands
+for the same number as before, and maps are read in place. A hardware engine multiplies signed bytes, so its graphs stay
+unchanged.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _tried(pattern: Pattern, node: Node, graph: GraphInfo, mistakes: Mistakes) -
 def _alone(pattern: Pattern, graph: GraphInfo, reasons: dict[Node, str], mistakes: Mistakes) -> list[Match]:
     """Matches of a pattern that merges for nodes that are left; refusals go into `reasons`.
 
-    What another pattern has refused is left too: a sum that is none for integers is one of real numbers.
+    Nodes that another pattern has refused are left too: a sum that is unsupported in integers may be one in floats.
     """
     anchors = frozenset(pattern.anchors)
     found = []

@@ -4,7 +4,7 @@ Every group (a match, or a node that stays on the PS) gets a *stage*: the number
 the PS to the card before it. Stages follow from one walk in topological order, so that the time is linear, partitions
 cannot form cycles, and the number of launches is the least that the data flow allows. All groups of a stage that one
 kernel can run are one segment, unless they fall into independent parts that are each worth a unit of their own. A
-segment that does not pay for its launch and transfers goes back to the PS, and stages are computed anew.
+segment that does not pay for its launch and transfers goes back to the PS, and stages are computed again.
 """
 
 from __future__ import annotations
@@ -394,7 +394,7 @@ def _card_seconds(match: Match, graph: GraphInfo) -> float:
     share = graph.target.tuning.memory_share
     if macs or share is None or graph.target.windows is None or not _in_place(match):
         return seconds
-    # The software card's memory is the host's: what only moves through it is no faster there than in eager.
+    # The emulator uses host memory: what only moves data is no faster there than in eager mode.
     inside = set(match.nodes)
     read = {arg for node in match.nodes for arg in node.all_input_nodes if arg not in inside}
     moved = sum(_nbytes(node) for node in (*read, *match.outputs))

@@ -1,9 +1,9 @@
 """Attention of floats whose scores nobody else reads, on the hardware engine: two products and a softmax between them.
 
-Of bfloat16 that is what lowering/tracing/attention.py makes of eager's fused kernel: operands are cast to float32, and
-the result back. The engine leaves the first product's scores in float32 as well (hls_kernels/engine/record.hpp,
-MAC_WIDE), so that they are not rounded; what it rounds are probabilities, as eager's kernel does. Attention of float32
-is left to the patterns of its parts, unless it is causal. Tests: tests/lowering/test_engine_attention.py.
+Of bfloat16 that is what lowering/tracing/attention.py makes of eager mode's fused kernel: operands are cast to float32,
+and the result back. The engine leaves the first product's scores in float32 as well (hls_kernels/engine/record.hpp,
+MAC_WIDE), so that they are not rounded; what it rounds are probabilities, as eager mode's kernel does. Attention of
+float32 is left to the patterns of its parts, unless it is causal. Tests: tests/lowering/test_engine_attention.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a command of a floating-point engine does on the way out: y = sum scale + bias + residual, within limits.
+"""What a command of a floating-point engine does in its epilogue: y = sum scale + bias + residual, within limits.
 
 Scale and bias are of each channel, in float32 like all of it; the result is rounded once. An engine of bfloat16 may
 apply a function to what is rounded (functions.py). The arithmetic:
@@ -55,10 +55,11 @@ class Ending:
 
 
 def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False, biased: bool = False) -> Ending:
-    """The longest chain behind `product`, all of single users, that a command does on the way out.
+    """The longest chain behind `product`, all of single users, that a command does in its epilogue.
 
-    rows: of a matrix, where factors and rows may follow, and views that keep its rows whole. alone: without an addition
-    of another map. biased: the product itself adds a row, which a factor behind it would be of as well.
+    rows: for a matrix, where factors, rows, and views that keep its rows may follow.
+    alone: without an addition of another map.
+    biased: the product itself adds a row, to which a later factor would apply as well.
     """
     factors = [] if biased else [SCALE]
     steps = [*factors, _row(product, graph)] if rows else [_norm(product, graph)]
@@ -199,7 +200,7 @@ def pack_channels(
 ) -> torch.Tensor:
     """float32 [block][offset, scale, bias][16], filled with zeros: of y = sum scale + bias, and a batch norm of that.
 
-    params: channels, scale, the batch norm's eps (None: there is none), and whether there is more than factors.
+    params: channels, scale, the batch norm's eps (None: no batch norm), and whether there is more than factors.
     """
     channels, factor, eps, shifted = params
     scale = torch.full((channels,), factor, dtype=torch.float64)

@@ -3,7 +3,8 @@
 The array multiplies maps by a second map only as matrices. So the numbers become matrices first: a block's 16 numbers
 are spread over 16 pixels, of which pixel i keeps channel i alone, by depthwise convolutions with weights of 0 and 1.
 Each block of the map is then multiplied by its diagonal, as a head of an attention is by its own matrix. All other
-products are 0, so the one that counts is rounded once, as eager's is. Tests: tests/lowering/test_engine_factors.py.
+products are 0, so the one that counts is rounded once, as eager mode's is. Tests:
+tests/lowering/test_engine_factors.py.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Functions of one bfloat16 number as an engine applies them to rounded results: a table, and laws beside it.
 
-Eager rounds what it gives to a function, and what comes of it, so its own result for each of the 65,536 numbers is all
-that there is to know. An engine has room for those of 16 neighbouring exponents (hls_kernels/engine/function.hpp); all
-others have to follow a law. Whether they do is found by trying all of them, but for numbers of less than 2^-120 and of
-2^120 and more: there functions of eager underflow or overflow on the way, such as 6 x of hardswish, and a law does not.
+Eager mode rounds the argument and the result of a function, so its results for the 65,536 numbers define it. An engine
+has room for those of 16 adjacent exponents (hls_kernels/engine/function.hpp); all others have to follow a law. This is
+decided by trying all of them, except numbers below 2^-120 and from 2^120 on. There eager functions underflow or
+overflow in intermediate results, such as 6 x of hardswish, and a law does not.
 Tests: tests/lowering/test_engine_functions.py.
 """
 
@@ -30,7 +30,7 @@ from fpga_dynamo.torch_internals.dispatch import without_modes
 _ALL = 255
 """The exponent of infinities and NaN."""
 LEAST, MOST = 127 - 120, 127 + 120
-"""From the first exponent to before the second, results are eager's."""
+"""From the first exponent to before the second, results are eager mode's."""
 _NAN = 0x7FC0
 _HEAD = 16
 """Words in front of a table's entries."""

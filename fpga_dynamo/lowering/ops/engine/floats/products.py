@@ -1,7 +1,7 @@
 """Products of bfloat16 and float32 on the hardware engine: convolutions, matrices by weights, and two maps by heads.
 
 What stands behind them is their ending (endings.py). An engine sums in float32, each tap's channels in pairs, then tap
-by tap, so sums are rounded in another order than eager's. Tests: tests/lowering/test_engine_floats.py.
+by tap, so sums are rounded in another order than eager mode's. Tests: tests/lowering/test_engine_floats.py.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _matmul(*, alone: bool) -> Matcher:
     def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
         addend, _, right = operands_of(node)
         biased = addend is not None and argument(node, "beta", 3, 1) != 0
-        # A product of two maps adds nothing: the streams of what is added bring the second operand.
+        # A product of two maps has no residual: its streams carry the second operand.
         alone_ = alone or not graph.is_static(repeated_matrix(right))
         end = ending(node, graph, rows=True, alone=alone_, biased=biased)
         return Match(pattern, (node, *end.nodes), (end.last,), {"ending": end})

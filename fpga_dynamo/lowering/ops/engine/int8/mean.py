@@ -1,9 +1,9 @@
 """Means over whole int8 images on the hardware engine: a row of ones by the image, whose pixels are the sum's depth.
 
-So an image may have more pixels than a kernel has positions. Sums over a number with an odd factor, times a power of
-two, may lie between two integers, where a product with the rounded inverse is a little more or less: such a mean is
-made twice, with the inverse rounded down and up. The two differ by one where the sum lies between two integers, and
-nowhere else; half of their sum is rounded to the even one, as the mean itself is in eager.
+So an image may have more pixels than a kernel has positions. Take a count with an odd factor: a mean may lie exactly
+half way between two integers, and a product with the rounded inverse is then slightly off. Such a mean is computed
+twice, with the inverse rounded down and up. The two differ by one exactly in this case. Half of their sum is rounded to
+even, as the mean is in eager mode.
 
 Tests: tests/lowering/test_engine_mean.py, test_engine_bits.py.
 """

@@ -23,7 +23,7 @@ from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.patterns import Match
 
 _GREATEST = 255.0 * 255.0
-"""Of a product of two differences of integers of eight bits."""
+"""Of a product of two differences of 8-bit integers."""
 
 
 def engine_multiply(match: Match, emitter: EngineEmitter) -> Sequence[View]:

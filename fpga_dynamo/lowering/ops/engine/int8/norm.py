@@ -1,4 +1,4 @@
-"""Batch norms between integers of eight bits on the hardware engine: a scale and a bias for each channel.
+"""Batch norms between 8-bit integers on the hardware engine: a scale and a bias for each channel.
 
 Of networks that normalise in front of their convolutions: a depthwise convolution by ones, of 1 x 1, whose ending is
 the norm and what limits it; on cores they are made in float32. Tests: tests/lowering/test_engine_norm.py.
@@ -132,7 +132,7 @@ def _fitted(found: Channels, wanted: torch.Tensor) -> torch.Tensor:
     """Biases by which every integer becomes the one that is `wanted`, if there are such; else they are as they were.
 
     A norm's result may lie nearer to the border between two integers than a scale of 22 bits and more can tell, and
-    then all of its pixels are a step from eager's. As there are 256 inputs only, each says within which bounds the
+    then all of its pixels are a step from eager mode's. As there are 256 inputs only, each says within which bounds the
     bias has to be; in most channels these leave room beside the one that is nearest to the real number.
     """
     made = (_INTEGERS.view(1, -1) + found.offset.double().view(-1, 1)) * found.factors().view(-1, 1)

@@ -188,7 +188,7 @@ def pack_affine(params: tuple[Any, ...], gamma: torch.Tensor | None, beta: torch
 
 
 def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    """A concatenation of integers of eight bits."""
+    """A concatenation of 8-bit integers."""
     parts = node.args[0]
     assert isinstance(parts, (tuple, list))
     given = [part for part in parts if isinstance(part, Node)]
