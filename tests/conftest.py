@@ -55,7 +55,7 @@ EVERY = {
     "lowering/test_engine_bits.py": 4,
     "lowering/test_engine_channels.py": 4,
     "lowering/test_engine_phases.py": 4,
-    "lowering/test_engine_sideways.py": 4,
+    "lowering/test_engine_width_tiling.py": 4,
     "lowering/test_engine_sums.py": 4,
     "lowering/test_integers.py": 3,
     "lowering/test_narrow_weights.py": 3,

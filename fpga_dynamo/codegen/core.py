@@ -46,7 +46,7 @@ class Core:
     bands: how it is cut into bands of rows, None if it never is.
     redirects: whether its record has a redirection (windows.hpp), so that it reads and writes the host's memory if the
         card shows it.
-    spreads: whether NaN or infinity may reach results that do not depend on the element.
+    propagates_nan: whether NaN or infinity may propagate to results that do not depend on the element.
     """
 
     opcode: str
@@ -55,7 +55,7 @@ class Core:
     parts: Callable[[Fields, Target], int] | None = None
     bands: Bands | None = None
     redirects: bool = False
-    spreads: bool = False
+    propagates_nan: bool = False
 
 
 class CoreTable:

@@ -54,7 +54,7 @@ class FPGAQuantizer(Quantizer):
     pooling, means, additions and multiplications of two tensors, resize, softmax and layer norms read and write 8 bits,
     as do the rows of embeddings. All else stays in the model's own type. The second operand of a product of two
     activations, as keys and values of attention are, has the zero point 0 unless it is made non-negative: an engine
-    without sums of rows (KV260) takes no other.
+    without sums of rows (KV260) supports only 0.
 
     scales: ``"float"``, or ``"pow2"`` for powers of two, with which eager and every engine agree to the bit.
     bias: ``"float"``, or ``"int32"`` in units of the sums.
@@ -64,7 +64,7 @@ class FPGAQuantizer(Quantizer):
     separate_joins: names of ``cat`` and ``stack`` nodes whose inputs keep separate scales, because their ranges differ.
         These nodes, and products that read them, stay in float. :func:`quantize` finds them by itself.
 
-    Raises OptionError for values that are none of these; ``annotate`` raises it for names in keep_float that the graph
+    Raises OptionError for other values; ``annotate`` raises it for names in keep_float that the graph
     does not have.
     """
 

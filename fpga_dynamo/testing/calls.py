@@ -119,7 +119,7 @@ def reference(
     rounding moves the model's results. With `winograd` convolutions may round as coarsely as Winograd's method does.
     `dtype` is what the model computes in, as far as its rounding is concerned.
     Raises `Undecided` where a decision of the model depends on rounding, and for Winograd's method where there are NaN
-    or infinities, which it spreads.
+    or infinities, which it propagates to whole tiles.
     """
     convolution = WINOGRAD_NOISE if winograd else 0.0
     ulp = torch.finfo(dtype).eps

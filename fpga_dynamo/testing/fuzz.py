@@ -290,10 +290,10 @@ def run_fuzz(
     Examples whose answer depends on rounding, and those where torch itself differs from eager, are counted
     apart and replaced by others. `progress` is called with the number of examples done.
 
-    Winograd's method is off, because inputs hold NaN and infinities, which it spreads further than eager does, so that
-    their places could not be compared. With `winograd`, a size of tiles (2 or 4), all models begin with a convolution
-    that is computed by it, and those with a NaN or an infinity are among the undecided. Parameters and floating inputs
-    are of `dtype`: "float32", "bfloat16" or "float16".
+    Winograd's method is off, because inputs hold NaN and infinities. It propagates them to more elements than eager
+    mode does, so their places could not be compared. With `winograd`, a size of tiles (2 or 4), all models begin with a
+    convolution that is computed by it, and those with a NaN or an infinity are among the undecided. Parameters and
+    floating inputs are of `dtype`: "float32", "bfloat16" or "float16".
     """
     if backend == "fpga":
         options = {"winograd": winograd or False, **(options or {})}

@@ -1,8 +1,8 @@
 """Random model graphs: a hypothesis strategy whose values are small and print as a Python module that one can read.
 
 A graph is a list of instructions in text. While one is drawn, every instruction is run at once on sample inputs, so
-the strategy knows the shapes and never draws an invalid program; the text is the only definition of the model, it is
-what the fuzzer compiles and what a repro script holds.
+the strategy knows the shapes and never draws an invalid program. The text is the only definition of the model: the
+fuzzer compiles it, and a repro script contains it.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False, dt
     memory of another.
 
     With `winograd` they begin with a convolution that Winograd's method can do. Parameters and floating inputs are of
-    `dtype`, a name of torch's; there are none of graphs that eager does not run in it.
+    `dtype`, the name of a torch dtype; graphs that eager mode does not run in it are not drawn.
     """
     inputs = draw(input_lists(winograd=winograd))
     batches = draw(st.sampled_from(BATCHES))

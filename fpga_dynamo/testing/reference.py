@@ -1,10 +1,12 @@
 """What "the same answer as eager" means.
 
 No float32 evaluation is the truth: summation order alone moves the last bits. So a compiled model is held against
-float64, and the error that eager float32 makes there is the ruler: compiled may err `factor` times as much, plus a
-few ulp of the largest output. Everything that is not rounding must be equal: structure, dtype, shape, strides,
-integers, the places of NaN and infinities (eager mode's, or float64's infinity where eager has NaN), which outputs
-share memory with which inputs, and what became of the inputs.
+float64. The error of a compiled model may be `factor` times that of eager float32, plus a few ulp of the largest
+output. Everything that is not rounding must be equal:
+
+- structure, dtype, shape, strides and integers;
+- the places of NaN and infinities: eager mode's, or float64's infinity where eager mode has NaN;
+- which outputs share memory with which inputs, and the inputs after the call.
 """
 
 from __future__ import annotations

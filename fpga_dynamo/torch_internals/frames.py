@@ -66,7 +66,7 @@ def module_alone(frame: Any) -> torch.nn.Module | None:
 
 @dataclass(frozen=True)
 class Place:
-    """File, line and function of the user's code; file is "" and line 0 where there is none."""
+    """File, line and function of the user's code; file is "" and line 0 for an unknown place."""
 
     file: str
     line: int

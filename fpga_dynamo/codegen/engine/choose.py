@@ -41,7 +41,7 @@ def tiled(command: MacCommand, sizes: EngineSizes) -> MacCommand:
 def flattened(command: MacCommand, sizes: EngineSizes) -> MacCommand:
     """A 1 x 1 convolution of stride 1 as rows of a line each, so that bands may have any size.
 
-    Not of a column that is a part of a plane (sideways.py): what lies behind it in its last line is another's.
+    Not of a column that is a part of a plane (width_tiling.py): what lies behind it in its last line is another's.
     """
     c = command
     if c.in_width == 1 and c.out_plane:

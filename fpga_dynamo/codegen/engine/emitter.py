@@ -26,12 +26,12 @@ from .layout import Region
 from .maps import Images, Map, RefusedError, as_map, dense_view
 from .owners import Owners
 from .parts import Part, Turned, sums_lines
-from .sideways import MOST_IMAGES, Made, is_too_wide, sideways
 from .sizes import CHANNELS
 from .split import Share, shares, vector_shares
 from .target import EngineTarget
 from .timeline import Command
 from .vector import VectorCommand
+from .width_tiling import MOST_IMAGES, Made, is_too_wide, tile_width
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ class EngineEmitter:
             if command.folded or not is_too_wide(command, self.sizes):
                 raise
             try:
-                sideways(command, x, out, made, self)
+                tile_width(command, x, out, made, self)
             except DoesNotFitError:
                 del self.lists.launches[-1][before:]
                 raise

@@ -7,7 +7,7 @@ bit-identical to that of a single command. Only the first part adds the offsets 
 A row that is wider than the window is split by rows of the kernel too, not by columns. A window is filled with whole
 rows as they lie in memory, in long bursts. Parts of the columns would need a burst for each row and block, and two
 parts would share words at both ends. Partial sums cost a line a pixel and block each way, in parallel with the array. A
-row of one block that is wider than the window alone is not cut here: sideways.py.
+row of one block that is wider than the window alone is not cut here: width_tiling.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Turned:
-    """A kernel's columns are a command's rows (sideways.py), and its rows, if there are several, channels of one.
+    """A kernel's columns are a command's rows (width_tiling.py), and its rows, if there are several, channels of one.
 
     group: output channels that have their inputs to themselves; 0: it works channel by channel.
     """

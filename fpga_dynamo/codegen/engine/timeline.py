@@ -123,7 +123,7 @@ class Timeline:
         self._array = self._epilogue = self._store = self._residual = self._stored = 0.0
         self._set_number = 0
         self._stored_share = 0.0
-        self._function: int | None = None  # that the epilogue has
+        self._function: int | None = None  # the one loaded into the epilogue
         self._expected: int | None = None  # the number of the first window of the command that is added next
         self._loads: list[_Load] = []  # in the order in which windows are loaded
         self._windows: list[float] = []  # when those are full that have been looked at

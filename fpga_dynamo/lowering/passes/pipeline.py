@@ -1,14 +1,14 @@
-"""ATen graph -> Program: the passes in the order that they run.
+"""ATen graph -> Program: the passes in the order that they run::
 
-0. unsigned   bytes between operators of the emulator lose their signs                  (unsigned.py)
-1. normalise  small rewrites                                                                 (normalise.py)
-2. claim      patterns take nodes; every other node gets the reason why it stays on the PS   (claim.py, ops/, fuse.py)
-3. partition  claimed groups become launches, the rest eager tasks                           (partition.py, cost.py)
-4. emit       commands of each launch, with layouts and views                       (emit.py, place.py, emitter.py)
-5. bands      chains of convolutions become streams of bands of rows, one for each lane       (bands.py, streams.py)
-6. memory     places of the buffers in the arena                                             (memory.py)
-7. encode     words of the command list                                                      (codegen/encode.py)
-8. tasks      dependencies, eager modules, the graph's result                                (below)
+    0. unsigned   bytes between operators of the emulator become unsigned                     (rewrite/unsigned.py)
+    1. normalise  small rewrites                                                              (rewrite/normalise.py)
+    2. claim      patterns match nodes; every other node gets the reason for its fallback     (select/claim.py)
+    3. partition  claimed groups become launches, the rest eager tasks                        (select/partition.py)
+    4. emit       commands of each launch, with layouts and views                             (cores/emit.py)
+    5. bands      chains of convolutions become streams of bands of rows, one for each lane   (cores/bands.py)
+    6. memory     places of the buffers in the arena                                          (cores/memory.py)
+    7. encode     words of the command list                                                   (codegen/encode.py)
+    8. tasks      dependencies, eager modules, the graph's result                             (below)
 
 For an xclbin of a hardware engine views move behind element-wise work before 2 (sink.py), and 2 to 7 are those of
 passes/engine/.

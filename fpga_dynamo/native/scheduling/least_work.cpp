@@ -16,8 +16,8 @@ constexpr int PATIENCE = 64;
 constexpr double RANK_STEP = 0.33;  // of the critical path: ranks within it count as one
 constexpr double MOVED = 0.1;       // relative change of an estimate that summary and groups should know of
 
-// Of a task's work: how much its kind's price says of it rather than the number of the kind's PEs, which knows nothing of
-// what else the traffic wants of them; and how many of its own seconds are added, which it takes however many PEs there are.
+// A task's work is a mix of two measures: by its kind's price (this share), and by the number of the kind's PEs, which
+// ignores the other traffic. A share of its own seconds is added, because a task runs on one PE however many there are.
 constexpr double WORK_BY_PRICE = 0.4, WORK_ALONE = 0.1;
 
 // Of the prices: step and averaging of the multiplicative weights, and the least price beside the mean one.
@@ -25,9 +25,9 @@ constexpr double STEP = 0.1, AVERAGING = 0.02, LEAST_PRICE = 1e-3;
 constexpr int FIRST_ROUNDS = 400, ROUNDS = 32, ARRIVALS = 4;  // rounds at the first arrival, and after each so many
 constexpr double MEMORY = 64;                                 // arrivals that the traffic is an average over
 
-// Of a graph that has not arrived for so long that all its arrivals together count less than so much of a new one, prices
-// take no notice, and a round is made after each so many arrivals of the others: what an arrival costs, on average, does
-// not grow with the number of graphs. Both begin to matter where there are more of them than a workload has applications.
+// A graph is forgotten when all its past arrivals, decayed, weigh less than FORGOTTEN of a new one: prices ignore it. A
+// round over all graphs is made after every GRAPHS_AN_ARRIVAL arrivals. So the average cost of an arrival does not grow
+// with the number of graphs. Both matter only with more graphs than a workload has applications.
 constexpr double FORGOTTEN = 0.01, GRAPHS_AN_ARRIVAL = 16;
 
 // How much more a kind costs that was given more than its share of the last so many tasks, by how much more, and the most

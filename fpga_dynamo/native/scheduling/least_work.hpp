@@ -1,40 +1,40 @@
 // Least remaining work first, bound late: the default policy.
 //
-// On each kind of PE, applications are served in the order of  key = arrival + slowdown * left, left being the work of the
-// tasks that this kind runs cheapest and that are not yet bound: mostly their seconds there over the number of its PEs, in
-// part by the kind's price (below). Only work on the same kind counts, for only that can be in another one's way: a network
-// of long convolutions holds up nobody on a core by the short tasks between them, and would leave its unit idle by waiting
-// there behind those who have little left elsewhere.
-// So of two that arrive together the one with less to do goes first, for what that gains in mean response; but none is
-// overtaken by what arrives later than slowdown times its own work, which is what bounds the response of long ones. (Boost
-// scheduling: first come first served, short ones as if they had come earlier; a slowdown of infinity is shortest remaining
-// work first, 0 is first come first served.)
+// Each kind of PE serves applications in the order of  key = arrival + slowdown * left. `left` is the work of the tasks
+// that this kind runs cheapest and that are not yet bound. A task's work is mostly its seconds divided by the number of
+// PEs of the kind, and in part the kind's price (below). Only work on the same kind counts, because only that can delay
+// another application there. A network of long convolutions delays nobody on a core by its short tasks.
 //
-// The slowdown is that of all arrivals but the longest: COMMON_SLOWDOWN where at least COMMON of the recent arrivals have as
-// much work, RARE_SLOWDOWN where at most RARE have, linear between. What is long and rare waits for the many, which it would
-// hold up; the many are served nearly in the order of their arrival. So the 95th percentile gains what the longest lose.
+// So of two applications that arrive together the shorter one goes first, which reduces the mean response. An
+// application is never overtaken by one that arrives later than slowdown times its own work, which bounds the response
+// of long ones. (Boost scheduling: first come first served, with earlier arrival times for short ones. A slowdown of
+// infinity is shortest remaining work first, 0 is first come first served.)
 //
-// Within an application: the longest way to its end first, in steps of a third of the critical path, so that what is alike
-// keeps the order of the program, which feeds all kinds.
+// The slowdown depends on how common the application's size is. It is COMMON_SLOWDOWN if at least COMMON of the recent
+// arrivals have as much work, RARE_SLOWDOWN if at most RARE have, and linear between. A long and rare application waits
+// for the many short ones; these are served nearly in the order of arrival. So the 95th percentile gains what the
+// longest applications lose.
 //
-// A task is bound to a PE only if that one is free now, or will be within HORIZON times as long as a decision lately took
-// to have its effect; else it reserves its place in the plan and stays ready. So no queue builds up that a shorter
-// application would have to wait behind, and yet no PE idles while a decision is made.
+// Within an application the task with the longest path to the end goes first. Path lengths are compared in steps of a
+// third of the critical path. Equal tasks keep the order of the program, which feeds all kinds.
 //
-// Kinds have prices: what a second of a PE of the kind is worth when the system is full, as shares of a second of the whole
-// system, sum over PEs of price = 1. They are the dual of the linear program that serves the present traffic with the least
-// time of the busiest kind, found by multiplicative weights. A kind is charged, beside the later finish, PRICE times what it
-// costs more than the cheapest one, for each other application in flight: so much later do those end. In an empty system
-// tasks go where they finish first, in a full one where they leave most to the others.
+// A task is bound to a PE only if the PE is free now or will be soon: within HORIZON times the recent latency of a
+// decision. Otherwise the task reserves its place in the plan and stays ready. So no queue delays a shorter application,
+// and no PE idles while a decision is made.
 //
-// Where two kinds are as cheap, the program leaves open how much of a task goes to each: it knows fractions, prices do not.
-// Two things then decide. A kind that was given more than its share costs more, up to three tenths, and one that was given
-// less up to three twentieths less: ten times what it is off, so that shares are kept to a few hundredths, which is what a
-// system near its capacity has left. It costs more only as far as another kind takes no longer for the task: a unit that
-// is twenty times as fast as a core is given more than its share for a reason, and what a core took from it would gain a
-// twentieth of what it costs. And a kind is charged for ready tasks that nothing else can run, which wait while it does what
-// others could, be they of the same application: without that, a core takes short transforms from idle units, while products
-// that those units wait for are left.
+// Kinds have prices: the value of a second of a PE of the kind in a full system. Prices are shares of a second of the
+// whole system; their sum over all PEs is 1. They are the dual of a linear program, which serves the present traffic
+// with the least time of the busiest kind; multiplicative weights solve it. The cost of a kind is the later finish plus
+// PRICE times its extra price over the cheapest kind, for each other application in flight, since these end so much
+// later. In an empty system tasks go where they finish first, in a full one where they leave most to the others.
+//
+// If two kinds have equal prices, the linear program still has shares for each, but prices cannot express them. Two
+// corrections do. First, a kind that got more than its share costs up to three tenths more, and one that got less up to
+// three twentieths less. The factor is ten times the deviation, so shares are kept to a few hundredths, the slack of a
+// system near its capacity. The surcharge applies only as far as another kind is as fast for the task: if a unit is
+// twenty times as fast as a core, the core would pay twenty seconds for each second that the unit saves. Second, a kind
+// is charged for ready tasks that only it can run and that wait for it, also of the same application. Otherwise a core
+// would take short transforms from idle units, while the products that these units wait for are left.
 #pragma once
 #include <array>
 #include <cstdint>

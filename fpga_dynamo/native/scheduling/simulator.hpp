@@ -1,8 +1,8 @@
 // Virtual time: applications arrive, one serial scheduler decides, PEs run what they were given.
 //
-// A decision (a round) sees all tasks that are ready as it begins, takes time by a formula, and has its effect as it ends;
-// what becomes ready meanwhile piles up for the next one. Another round begins at once if something has changed, or, with
-// a period, at the next multiple of it. A PE runs its tasks in the order in which they were given to it.
+// A decision (a round) sees all tasks that are ready when it begins. It takes time by a formula and has its effect when it
+// ends; tasks that become ready in between wait for the next round. Another round begins at once if something has changed,
+// or, with a period, at the next multiple of it. A PE runs its tasks in the order in which they were given to it.
 #pragma once
 #include <cstdint>
 #include <memory>

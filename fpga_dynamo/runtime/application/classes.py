@@ -1,10 +1,9 @@
 """CPU classes: how the seconds of a task on one kind of core become those on another.
 
-The factors are ratios of 7-zip's MIPS, a mix of integer code, from the published results of sbc-bench:
-a core of four at 1.4 GHz gives 3,700 / 4 (Cortex-A53, "Khadas VIM1"), of four at 2.3 GHz 8,610 / 4 (Cortex-A72,
-"Amazon a1.xlarge"), and one Kaby Lake core at 3.6 GHz alone 4,448 ("Pentium G4600", single thread). Code that lives on
-wide vectors is further apart: an x86 core with AVX-512 has four times the float lanes of these. Give such a task its
-own seconds for the class.
+The factors are ratios of 7-zip's MIPS, a mix of integer code, from the published results of sbc-bench. One of four
+Cortex-A53 cores at 1.4 GHz has 3,700 / 4 ("Khadas VIM1"). One of four Cortex-A72 cores at 2.3 GHz has 8,610 / 4
+("Amazon a1.xlarge"). A Kaby Lake core at 3.6 GHz has 4,448 ("Pentium G4600", single thread). Vector code differs more:
+an x86 core with AVX-512 has four times the float lanes of these. Give such a task its own seconds for the class.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A program for all sizes, bound to those of a call: guards checked, command lists and slots made, the arena planned.
 
-Everything that depends on the symbols is one generated function for each launch. The arena keeps the order in which the
-planner laid the buffers for the hints, each above those below it that live at the same time; so no planning is left to
-do, and sizes that grow alike lie as the planner would lay them.
+Everything that depends on the symbols is one generated function for each launch. The arena keeps the planner's order of
+buffers for the hint sizes: each buffer lies above the lower ones that live at the same time. So a call plans nothing,
+and buffers that grow by the same factor lie as the planner would place them.
 """
 
 from __future__ import annotations

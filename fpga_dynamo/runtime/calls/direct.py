@@ -1,9 +1,9 @@
 """Direct calls: a compiled graph that is one launch, run from Dynamo's inputs to its outputs by one native call.
 
-The whole way leads through AOTAutograd's wrappers, the executor and the scheduler. A graph without gradients, changed
-inputs and aliased outputs needs nothing of the wrappers, and a task that nothing else competes with nothing of the
-scheduler. What is not as it was at the last call by the whole way (a parameter, an input's strides), whatever wants to
-see tasks (traces, the profiler), and all trouble go the whole way again; that binds the direct one again.
+A full call goes through AOTAutograd's wrappers, the executor and the scheduler. A graph without gradients, changed
+inputs and aliased outputs does not need the wrappers, and a task without competitors does not need the scheduler. A
+call is full if a parameter or an input's strides changed since the last full call, if a trace or the profiler records
+tasks, and after any failure. It then binds the direct call again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What a cycle simulator says of a launch, and traces in card time: a launch lasts its cycles divided by the clock.
 
-A simulated launch takes thousands of times as long as it would on the card. So that a trace shows the card, its clock
-is slowed down while such a launch is under way, by as much as makes the launch as long as its cycles say. All other
-time is the host's own. What the host does meanwhile in other threads is shortened with it, and of launches that are
-under way at once the one is right that is slowed down least.
+A simulated launch takes thousands of times as long as it would on the card. So the clock of a trace runs slower during
+such a launch: the launch then lasts as long as its cycles say. All other time is host time. Work of other host threads
+during the launch is shortened with it. Of launches that overlap, only the one with the least slow-down is shown right.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def stats() -> dict[str, float]:
     ps_nodes: eager nodes that no kernel on the card supports (views not counted).
     ps_fallbacks: launches that failed and ran in eager mode instead.
     internal_errors: faults of the compiler, after which a graph ran in eager mode or was lowered for each size.
-    bytes_to_device, bytes_from_device: activations and results; weights_packed: blocks written to the card.
+    bytes_to_device, bytes_from_device: activations and results.
+    weights_packed: blocks written to the card.
     card_cycles, card_seconds: of launches on a cycle simulator, as it has counted them.
     """
     return _section(_totals)

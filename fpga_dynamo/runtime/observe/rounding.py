@@ -1,10 +1,10 @@
 """How much of an answer is rounding: Monte Carlo arithmetic over a float64 run.
 
 A single eager float32 run is a poor ruler for a small tensor: eight numbers may all be right to the last bit by luck.
-Here every operator of a float64 run has its result multiplied by 1 + e with a random |e| <= one float32 ulp, or two
-for elementary functions, which shows what *any* correct float32 evaluation may give (Parker, "Monte Carlo Arithmetic",
-UCLA CSD-970002, 1997).
-The same runs tell whether a decision of the graph (a comparison, an argmax, a floor, an overflow) depends on rounding.
+Here the result of every operator of a float64 run is multiplied by 1 + e with a random |e| <= one float32 ulp, or two
+for elementary functions. This shows what *any* correct float32 evaluation may give (Parker, "Monte Carlo Arithmetic",
+UCLA CSD-970002, 1997). The same runs tell whether a decision of the graph (a comparison, an argmax, a floor, an
+overflow) depends on rounding.
 """
 
 from __future__ import annotations

@@ -37,16 +37,16 @@ def compare(task: CardTask, results: Sequence[torch.Tensor], arguments: Sequence
     """
     eager = task.eager(*arguments)
     exact = _in_float64(task, arguments)
-    spreads = _spreads(task, [*arguments, *eager])
+    propagates_nan = _propagates_nan(task, [*arguments, *eager])
     noisy: list[Sequence[torch.Tensor]] = []
     order = {node: i for i, node in enumerate(task.writes[0].graph.nodes)}
     watched = sorted(range(len(results)), key=lambda i: order[task.writes[i]])
     for i in watched:
         reference = eager[i] if exact is None else exact[i]
-        why = _divergence(results[i], eager[i], reference, spreads)
+        why = _divergence(results[i], eager[i], reference, propagates_nan)
         if why is not None and exact is not None:
             noisy = noisy or _with_noise(task, arguments)
-            why = _divergence(results[i], eager[i], reference, spreads, [run[i] for run in noisy])
+            why = _divergence(results[i], eager[i], reference, propagates_nan, [run[i] for run in noisy])
         if why is not None:
             raise VerificationError(f"{_describe(task, i)} differs from eager mode: {why}")
 
@@ -98,9 +98,9 @@ def _with_noise(task: CardTask, arguments: Sequence[Any]) -> list[Sequence[torch
     return runs
 
 
-def _spreads(task: CardTask, values: Sequence[Any]) -> bool:
+def _propagates_nan(task: CardTask, values: Sequence[Any]) -> bool:
     """Whether NaN and infinities may be at more places than in eager."""
-    if not any(CORES[command.opcode].spreads for command in task.commands):
+    if not any(CORES[command.opcode].propagates_nan for command in task.commands):
         return False
     floats = (v for v in values if isinstance(v, torch.Tensor) and v.is_floating_point())
     return not all(bool(torch.isfinite(v).all()) for v in floats)
@@ -110,7 +110,7 @@ def _divergence(
     result: torch.Tensor,
     eager: torch.Tensor,
     exact: torch.Tensor,
-    spreads: bool,
+    propagates_nan: bool,
     noisy: Sequence[torch.Tensor] = (),
 ) -> str | None:
     """How `result` diverges, if it does. noisy: the values of other runs, any of which would be right."""
@@ -118,7 +118,7 @@ def _divergence(
         return f"{result.dtype} {tuple(result.shape)} where eager mode gives {eager.dtype} {tuple(eager.shape)}"
     if result.is_complex():  # real and imaginary parts as numbers of their own
         result, eager, exact, *noisy = (torch.view_as_real(x.resolve_conj()) for x in (result, eager, exact, *noisy))
-        return _divergence(result, eager, exact, spreads, noisy)
+        return _divergence(result, eager, exact, propagates_nan, noisy)
     if not result.is_floating_point():
         differs = result != eager
         for other in noisy:
@@ -126,10 +126,10 @@ def _divergence(
         wrong = int(differs.sum())
         return f"{wrong} of {result.numel()} elements differ" if wrong else None
     nan = torch.isnan(result) != torch.isnan(eager)
-    if bool(nan.any()) and not spreads:
+    if bool(nan.any()) and not propagates_nan:
         return f"{int(nan.sum())} of {result.numel()} elements are NaN in only one of the two results"
     finite = torch.isfinite(eager) & torch.isfinite(exact)
-    if spreads:
+    if propagates_nan:
         finite &= torch.isfinite(result)
     mine, theirs, truth = (t[finite].double() for t in (result, eager, exact))
     if truth.numel() == 0:

@@ -50,7 +50,7 @@ class Flight(Frame):
     def __init__(self, graph: TaskGraph, values: Any, arrival: float, generation: int) -> None:
         super().__init__(graph, values, arrival)
         self.generation = generation
-        self.helping = False  # whether the caller runs the frame's next task.
+        self.helping = False  # whether the caller runs the frame's next task
         self.kept: list[ReadyTask] = []  # ready, but not yet worth another thread: no policy has seen them
         self.busy_until = arrival  # when the caller is expected to be done with the task that it has
         self.inbox: tuple[Slot, ReadyTask] | None = None  # what the caller is to run, until it is accounted for

@@ -3,8 +3,8 @@
 For tap (i, j), input channel c and output channel o it is the sum over pixels t of input[t + shift(i, j), c] *
 gradient[t, o]. Both images are laid out so that t is one dimension throughout the batch: equally many rows and columns,
 zeros where there are no pixels. A shift is then an offset, and a row of taps (where its pixels lie side by side) is a
-longer row of the left matrix. A product of such a zero with an infinity or NaN may make a tap NaN that eager, which
-has no such product or another one, leaves finite: for gradients that are not finite the graph falls back to eager mode.
+longer row of the left matrix. A product of such a zero with an infinity or NaN may make a tap NaN that is finite in
+eager mode. So the graph falls back to eager mode for gradients that are not finite.
 
 Pattern, legality and commands; core: hls_kernels/cores/gemm, tests: tests/lowering/test_backward.py. The gradients
 of input and bias are ops of their own (lowering/tracing/backward.py).

@@ -81,7 +81,7 @@ def block_of(tile_size: int, channels: int, vectors: int, target: Target) -> int
     return max(min(patches, products // tiles["ROWS"]), 0)
 
 
-WINOGRAD = CORES.add(Core("winograd", _cycles, _floats, _parts, redirects=True, spreads=True))
+WINOGRAD = CORES.add(Core("winograd", _cycles, _floats, _parts, redirects=True, propagates_nan=True))
 """A number that is not finite reaches every result of its tiles."""
 
 

@@ -1,8 +1,8 @@
 """Element-wise ATen ops on integers as integer micro-operations: what each computes, and when the card may.
 
-An integer of any type is an int32 on the card. int32 wraps as in eager mode; narrower types are truncated to their bits
-after every op. int64 values must fit: inputs are checked, and the range of sums and products is bounded here. An op
-that may exceed the bounds falls back to eager mode.
+An integer of any type is an int32 on the card. An int32 wraps as in eager mode; narrower types are truncated to their
+bits after every op. int64 values must fit: inputs are checked, and the range of sums and products is bounded here. An
+op that may exceed the bounds falls back to eager mode.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import of_part, pack_weight, weight_bytes
 from fpga_dynamo.codegen.engine.maps import DTYPES, Images, RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.parts import Part
-from fpga_dynamo.codegen.engine.sideways import is_too_wide
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
+from fpga_dynamo.codegen.engine.width_tiling import is_too_wide
 from fpga_dynamo.ir.elements import BF16, F32, I8, Element
 from fpga_dynamo.ir.graph import argument, operand, pair, shape
 from fpga_dynamo.ir.view import View, ceil_div

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine import emitter as emitting
 from fpga_dynamo.codegen.engine import layout
-from fpga_dynamo.codegen.engine import sideways as module
+from fpga_dynamo.codegen.engine import width_tiling as module
 from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.frontend.capture import capture

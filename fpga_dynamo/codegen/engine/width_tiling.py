@@ -89,7 +89,7 @@ def is_too_wide(command: MacCommand, sizes: EngineSizes) -> bool:
     return g.taps > sizes.taps or g.block_rows * together > sizes.window_rows
 
 
-def sideways(command: MacCommand, x: Images, out: Images, made: Made, emitter: Writer) -> None:
+def tile_width(command: MacCommand, x: Images, out: Images, made: Made, emitter: Writer) -> None:
     """Appends the commands for one that :func:`is_too_wide`, whose input is not folded. Raises DoesNotFitError."""
     c, turned = command, Turned(0 if command.one_to_one else command.group_out)
     if c.in_height == c.out_height == c.kernel[0] == 1 and c.padding[0] == 0:
