@@ -165,7 +165,7 @@ def _prose(line: int, text: str) -> Iterator[tuple[int, str]]:
     """Paragraphs of a string, unless it is code or a name."""
     if len(text.split()) < 3 or "#include" in text or re.search(r"^\s*(import|from|def) \w", text, re.MULTILINE):
         return
-    if not re.search(r"[.,:;(]", text):  # a list of words
+    if len(text.split()) > MOST_WORDS and not re.search(r"[.,:;(]", text):  # a list of names
         return
     text = _LITERAL_BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
     for paragraph in re.split(r"\n\s*\n|\n\s*(?=[*-] |\w+: )", text):
