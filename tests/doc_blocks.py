@@ -7,6 +7,7 @@ The words behind a fence's language say what is done with a block:
     text output            what the block before it prints; "..." stands for anything
     LANGUAGE file=PATH     an excerpt of that file of the repository
     LANGUAGE write=PATH    written to PATH in the document's folder before later blocks run
+    LANGUAGE needs=PROGRAM runs, with the output behind it, where the program is installed
     LANGUAGE not-run: WHY  python or console that cannot run here
 
 Other blocks are only shown.
@@ -21,6 +22,7 @@ import linecache
 import multiprocessing
 import os
 import re
+import shutil
 import subprocess
 import sys
 import traceback
@@ -30,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIALS]
 RUNNABLE = ("python", "console")
 COMMAND_SECONDS = 300
 
@@ -49,7 +52,13 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in RUNNABLE and not self.words
+        return self.language in RUNNABLE and (not self.words or self.value("needs") is not None)
+
+    @property
+    def can_run(self) -> bool:
+        """Whether what the block needs is installed."""
+        program = self.value("needs")
+        return program is None or shutil.which(program) is not None
 
     @property
     def is_output(self) -> bool:
@@ -100,15 +109,17 @@ def run_document(document: Path, folder: Path) -> list[str]:
 
 def _run_blocks(blocks: list[Block], folder: Path, results: Any) -> None:
     os.chdir(folder)
-    sys.path.insert(0, str(ROOT))
+    sys.path[:0] = [str(folder), str(ROOT)]  # as an interpreter that was started in the folder
     run: dict[str, Callable[[Block], str]] = {"python": _Interpreter().run, "console": _run_commands}
     problems: list[str] = []
-    printed = ""
+    printed: str | None = ""  # None: the block did not run
     for block in blocks:
         if (path := block.value("write")) is not None:
             Path(path).write_text(block.text, encoding="utf-8")
-        elif block.is_output:
+        elif block.is_output and printed is not None:
             problems += _difference(block, printed)
+        elif block.runs and not block.can_run:
+            printed = None
         elif block.runs:
             try:
                 printed = run[block.language](block)

@@ -19,10 +19,10 @@ from fpga_dynamo.runtime.observe.counters import COUNTERS
 from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.tools.cli import RIGHT
 from fpga_dynamo.tools.opset.table import core_aten, short
-from tests.doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
+from tests.doc_blocks import DOCUMENTS, ROOT, TUTORIALS, Block, blocks_of, run_document
 from tests.marks import EXTENDED
 
-NOT_RUN = 10
+NOT_RUN = 14
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
 
 LONG = (
@@ -37,7 +37,12 @@ LONG = (
     "soc.md",
     "writing-a-kernel.md",
 )
-"""Pages whose examples take longest: `make extended` runs them."""
+"""Pages whose examples take longest: `make extended` runs them, and the tutorials."""
+
+
+def is_long(document: Path) -> bool:
+    return document.name in LONG or document in TUTORIALS
+
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
 
@@ -55,7 +60,7 @@ def code(cell: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "document", [pytest.param(path, marks=EXTENDED if path.name in LONG else (), id=path.name) for path in DOCUMENTS]
+    "document", [pytest.param(path, marks=EXTENDED if is_long(path) else (), id=path.name) for path in DOCUMENTS]
 )
 def test_examples_run(document: Path, tmp_path: Path) -> None:
     if not any(block.runs for block in blocks_of(document)):
@@ -78,7 +83,7 @@ def test_words_behind_a_fence_are_known() -> None:
     unknown = [
         str(block)
         for block in BLOCKS
-        if block.words and not (block.is_output or re.match(r"(file|write)=\S+$|not-run: ", block.words))
+        if block.words and not (block.is_output or re.match(r"(file|write|needs)=\S+$|not-run: ", block.words))
     ]
     assert not unknown
     assert not [str(block) for block in BLOCKS if not block.language], "a fence without a language"
