@@ -64,6 +64,11 @@ class Block:
     def is_output(self) -> bool:
         return (self.language, self.words) == ("text", "output")
 
+    @property
+    def commands(self) -> list[str]:
+        """Commands of a console block."""
+        return [line.removeprefix("$ ") for line in self.text.splitlines() if line.startswith("$ ")]
+
     def value(self, key: str) -> str | None:
         """PATH of `file=PATH` and the like."""
         found = re.search(rf"\b{key}=(\S+)", self.words)
@@ -73,15 +78,23 @@ class Block:
         return f"{self.document}:{self.line}"
 
 
-def blocks_of(document: Path) -> list[Block]:
-    """All fenced blocks of a document, in order."""
+def parts_of(document: Path) -> list[str | Block]:
+    """Fenced blocks of a document and the text between them, in order."""
     content = document.read_text(encoding="utf-8")
-    found = []
+    found: list[str | Block] = []
+    end = 0
     for match in _FENCE.finditer(content):
         language, _, words = match["info"].strip().partition(" ")
         line = content.count("\n", 0, match.start("text")) + 1
+        found.append(content[end : match.start()])
         found.append(Block(document.relative_to(ROOT).as_posix(), line, language, words.strip(), match["text"]))
-    return found
+        end = match.end()
+    return [*found, content[end:]]
+
+
+def blocks_of(document: Path) -> list[Block]:
+    """All fenced blocks of a document, in order."""
+    return [part for part in parts_of(document) if isinstance(part, Block)]
 
 
 def run_document(document: Path, folder: Path) -> list[str]:
@@ -154,10 +167,9 @@ class _Interpreter:
 def _run_commands(block: Block) -> str:
     environment = dict(os.environ, PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     environment |= {"COLUMNS": "120", "TERM": "dumb"}
-    commands = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
-    assert commands, "a console block without a line that begins with '$ '"
+    assert block.commands, "a console block without a line that begins with '$ '"
     result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
+        ["bash", "-euo", "pipefail", "-c", "\n".join(block.commands)],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
