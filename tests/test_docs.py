@@ -21,6 +21,7 @@ from fpga_dynamo.tools.cli import RIGHT
 from fpga_dynamo.tools.opset.table import core_aten, short
 from tests.doc_blocks import DOCUMENTS, ROOT, TUTORIALS, Block, blocks_of, run_document
 from tests.marks import EXTENDED
+from tests.prose import page_findings
 
 NOT_RUN = 14
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
@@ -106,6 +107,25 @@ def test_links_lead_somewhere(document: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)|src(?:set)?=\"([^\"]+)\"", content)
     paths = [a or b for a, b in targets if not (a or b).startswith("http")]
     assert not [path for path in paths if not (document.parent / path).exists()]
+
+
+FIGURES = sorted((ROOT / "docs").glob("*.svg"))
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda path: path.name)
+def test_figures_name_files_that_are_there(figure: Path) -> None:
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", figure.read_text(encoding="utf-8"))
+    paths = [word.rstrip(",") for text in texts for word in text.split() if re.search(r"^[\w/]+/([\w.]*),?$", word)]
+    folders = (ROOT, ROOT / "fpga_dynamo", ROOT / "fpga_dynamo/runtime")  # "cards/weights.py" behind another of runtime
+    assert not [path for path in paths if not any((folder / path).exists() for folder in folders)]
+    assert paths or figure.name != "launch.svg"
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda path: path.name)
+def test_figures_keep_the_rules_of_the_language(figure: Path) -> None:
+    texts = re.findall(r"<(?:text|title|desc)[^>]*>([^<]*)<", figure.read_text(encoding="utf-8"))
+    assert len(texts) > 20
+    assert not [str(finding) for text in texts for finding in page_findings(figure, text)]
 
 
 def test_every_document_is_linked_from_the_readme() -> None:
