@@ -214,7 +214,8 @@ soak: $(installed)
 	SOAK_SECONDS=$(SOAK_SECONDS) $(bin)/python -m pytest -q -m slow tests/soc
 
 bench: $(installed) $(if $(filter all,$(PEERS)),$(VENV)/.peers)
-	$(bin)/python -m benchmarks --out out/bench $(BENCH)
+	$(bin)/python -m benchmarks --out out/bench --history benchmarks/history $(BENCH)
+	$(bin)/python -m benchmarks.medians
 
 $(VENV)/.peers: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[bench]'
