@@ -142,6 +142,27 @@ def test_files_that_contributing_names_are_there() -> None:
     assert not [pattern for pattern in patterns if not any(ROOT.glob(pattern))]
 
 
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "hls_kernels").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_sources_that_a_page_names_are_there(page: Path) -> None:
+    folders = "fpga_dynamo|hls_kernels|xclbin_build|tests|benchmarks|examples"
+    named = re.findall(rf"`((?:{folders})/[^`\s]*)`", page.read_text(encoding="utf-8"))
+    sources = [name for name in named if re.search(r"(/|\.(py|cpp|hpp|md|toml|txt|j2))$", name)]
+    patterns = [each for name in sources for each in alternatives(re.sub("<[a-z_]+>", "*", name).rstrip("/"))]
+    assert not [pattern for pattern in patterns if not any(ROOT.glob(pattern))]
+
+
+def alternatives(pattern: str) -> list[str]:
+    """The patterns that `{a,b}` in one stands for."""
+    before, brace, rest = pattern.partition("{")
+    if not brace:
+        return [pattern]
+    choices, _, after = rest.partition("}")
+    return [f"{before}{choice}{after}" for choice in choices.split(",")]
+
+
 def test_files_that_answer_questions_are_there() -> None:
     for question, files, answer in table(ROOT / "docs/architecture.md", "Where to find"):
         named = [name for name in re.findall(r"`([^`]+)`", files)]
