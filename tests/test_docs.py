@@ -34,6 +34,7 @@ LONG = (
     "explain-and-trace.md",
     "int8.md",
     "on-a-card.md",
+    "plain-kernels.md",
     "signal.md",
     "soc.md",
     "writing-a-kernel.md",
