@@ -1,4 +1,4 @@
-# make demo | test | test-torch | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | docs | format |
+# make demo | test | test-torch | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | docs | notebooks | format |
 # wheel | models | quantised | transformers | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -42,7 +42,7 @@ torch_tests := $(addprefix tests/,backend/test_torch_versions.py backend/test_di
     backend/test_rare_programs.py backend/test_double_backward.py backend/test_training.py compile_cache/test_warm_start.py \
     compile_cache/test_aot_compile.py quantize/test_requirement.py quantize/test_on_card.py test_estimate.py)
 
-.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy format wheel models quantised transformers clean
+.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy docs notebooks format wheel models quantised transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -132,6 +132,10 @@ lint: $(installed)
 tidy: $(installed)
 	$(bin)/python -m tests.tidy
 
+# The tutorials as Jupyter notebooks, in out/notebooks; `make extended` runs their cells.
+notebooks: $(installed)
+	$(bin)/python -m tests.notebooks out/notebooks
+
 # The site of the documentation, in out/site; a broken link or anchor fails.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build
@@ -210,7 +214,8 @@ soak: $(installed)
 	SOAK_SECONDS=$(SOAK_SECONDS) $(bin)/python -m pytest -q -m slow tests/soc
 
 bench: $(installed) $(if $(filter all,$(PEERS)),$(VENV)/.peers)
-	$(bin)/python -m benchmarks --out out/bench $(BENCH)
+	$(bin)/python -m benchmarks --out out/bench --history benchmarks/history $(BENCH)
+	$(bin)/python -m benchmarks.medians
 
 $(VENV)/.peers: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[bench]'

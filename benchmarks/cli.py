@@ -12,11 +12,12 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import suites, summary
+from benchmarks import medians, suites, summary
 from benchmarks.environment import environment
 from benchmarks.peers import PEERS
 from benchmarks.results import OURS, Result
 from benchmarks.rounds import describe
+from xclbin_build.toolchain.isa import chosen
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.peers is not None:
         settings = replace(settings, peers=tuple(given.peers))
     results = [_run(name, settings, given.seconds, given.out) for name in given.suites or suites.NAMES]
+    if given.history is not None and not given.quick:
+        for result in results:
+            medians.record(result, chosen()[0], given.history)
     path = given.out / "summary.md"
     path.write_text(summary.markdown(results), encoding="utf-8")
     print(summary.markdown(results))
@@ -70,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="and lanes of the card")
     parser.add_argument("--seconds", type=float, help="for the rounds of one row")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
+    parser.add_argument("--history", type=Path, metavar="DIR", help="also record the medians in DIR/VERSION.json")
     parser.add_argument("--quick", action="store_true", help="the smallest piece of each suite, once")
     parser.epilog = f"suites: {', '.join(suites.NAMES)}; peers: {', '.join(name for name in PEERS if name != OURS)}"
     return parser

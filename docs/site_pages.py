@@ -20,6 +20,10 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.notebooks import TUTORIALS, notebook  # noqa: E402 - tests is not installed
+
 COMMANDS = {
     "fpga-dynamo": ("run", "devices", "doctor", "fuzz", "ops", "estimate", "soc"),
     "xclbin-build": ("info", "check", "estimate"),
@@ -95,6 +99,9 @@ def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that do not lie in docs/."""
     for name, place in outside().items():
         files.append(File.generated(config, place, content=(ROOT / name).read_text(encoding="utf-8")))
+    for page in TUTORIALS:
+        content = json.dumps(notebook(page), indent=1, ensure_ascii=False)
+        files.append(File.generated(config, f"tutorials/{page.stem}.ipynb", content=content))
     files.append(File.generated(config, "reference/python.md", content=python_reference()))
     files.append(File.generated(config, "reference/command-line.md", content=command_line_reference()))
     return files
@@ -106,6 +113,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     path = next((name for name, other in outside().items() if other == place), f"docs/{place}")
     if not (ROOT / path).exists():  # generated below
         return markdown
+    if ROOT / path in TUTORIALS:
+        name = f"{Path(path).stem}.ipynb"
+        return f"{relinked(markdown, path)}\n[This page as a Jupyter notebook]({name}), without outputs.\n"
     return relinked(markdown, path) + (file_reference() if path == "docs/reference/files.md" else "")
 
 

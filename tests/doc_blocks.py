@@ -7,6 +7,7 @@ The words behind a fence's language say what is done with a block:
     text output            what the block before it prints; "..." stands for anything
     LANGUAGE file=PATH     an excerpt of that file of the repository
     LANGUAGE write=PATH    written to PATH in the document's folder before later blocks run
+    LANGUAGE needs=PROGRAM runs, with the output behind it, where the program is installed
     LANGUAGE not-run: WHY  python or console that cannot run here
 
 Other blocks are only shown.
@@ -21,6 +22,7 @@ import linecache
 import multiprocessing
 import os
 import re
+import shutil
 import subprocess
 import sys
 import traceback
@@ -30,7 +32,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/reference").glob("*.md")),
+    *TUTORIALS,
+]
 RUNNABLE = ("python", "console")
 COMMAND_SECONDS = 300
 
@@ -49,11 +58,22 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in RUNNABLE and not self.words
+        return self.language in RUNNABLE and (not self.words or self.value("needs") is not None)
+
+    @property
+    def can_run(self) -> bool:
+        """Whether what the block needs is installed."""
+        program = self.value("needs")
+        return program is None or shutil.which(program) is not None
 
     @property
     def is_output(self) -> bool:
         return (self.language, self.words) == ("text", "output")
+
+    @property
+    def commands(self) -> list[str]:
+        """Commands of a console block."""
+        return [line.removeprefix("$ ") for line in self.text.splitlines() if line.startswith("$ ")]
 
     def value(self, key: str) -> str | None:
         """PATH of `file=PATH` and the like."""
@@ -64,15 +84,23 @@ class Block:
         return f"{self.document}:{self.line}"
 
 
-def blocks_of(document: Path) -> list[Block]:
-    """All fenced blocks of a document, in order."""
+def parts_of(document: Path) -> list[str | Block]:
+    """Fenced blocks of a document and the text between them, in order."""
     content = document.read_text(encoding="utf-8")
-    found = []
+    found: list[str | Block] = []
+    end = 0
     for match in _FENCE.finditer(content):
         language, _, words = match["info"].strip().partition(" ")
         line = content.count("\n", 0, match.start("text")) + 1
+        found.append(content[end : match.start()])
         found.append(Block(document.relative_to(ROOT).as_posix(), line, language, words.strip(), match["text"]))
-    return found
+        end = match.end()
+    return [*found, content[end:]]
+
+
+def blocks_of(document: Path) -> list[Block]:
+    """All fenced blocks of a document, in order."""
+    return [part for part in parts_of(document) if isinstance(part, Block)]
 
 
 def run_document(document: Path, folder: Path) -> list[str]:
@@ -100,15 +128,17 @@ def run_document(document: Path, folder: Path) -> list[str]:
 
 def _run_blocks(blocks: list[Block], folder: Path, results: Any) -> None:
     os.chdir(folder)
-    sys.path.insert(0, str(ROOT))
+    sys.path[:0] = [str(folder), str(ROOT)]  # as an interpreter that was started in the folder
     run: dict[str, Callable[[Block], str]] = {"python": _Interpreter().run, "console": _run_commands}
     problems: list[str] = []
-    printed = ""
+    printed: str | None = ""  # None: the block did not run
     for block in blocks:
         if (path := block.value("write")) is not None:
             Path(path).write_text(block.text, encoding="utf-8")
-        elif block.is_output:
+        elif block.is_output and printed is not None:
             problems += _difference(block, printed)
+        elif block.runs and not block.can_run:
+            printed = None
         elif block.runs:
             try:
                 printed = run[block.language](block)
@@ -143,10 +173,9 @@ class _Interpreter:
 def _run_commands(block: Block) -> str:
     environment = dict(os.environ, PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     environment |= {"COLUMNS": "120", "TERM": "dumb"}
-    commands = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
-    assert commands, "a console block without a line that begins with '$ '"
+    assert block.commands, "a console block without a line that begins with '$ '"
     result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
+        ["bash", "-euo", "pipefail", "-c", "\n".join(block.commands)],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,

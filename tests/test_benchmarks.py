@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import checkouts, cli, compare, layers, machine, readme, suites, summary, verify
+from benchmarks import medians as recorded
 from benchmarks.card import products
 from benchmarks.peers import PEERS, UnsuitableError, make
 from benchmarks.process import PieceError, run
@@ -376,3 +378,35 @@ def test_checkouts_that_cannot_be_compared(tmp_path: Path, capsys: pytest.Captur
 def test_the_last_word_of_a_checkout_that_fails() -> None:
     with pytest.raises(checkouts.CheckoutError, match="KeyError"), checkouts.Worker(checkouts.ROOT, "no network", 1):
         pass
+
+
+def test_medians_of_versions_are_kept_apart_from_machines(tmp_path: Path) -> None:
+    first = result(net={OURS: 2e-3, EAGER: 5e-3}, other={OURS: 1e-3})
+    first.environment = {"packages": {"fpga_dynamo": "0.9.0"}, "threads": 2, "time": "2026-01-02T03:04Z", "cpu": "C1"}
+    path = recorded.record(first, "x86-64-v3", tmp_path)
+    assert path == tmp_path / "0.9.0.json" and "C1" not in path.read_text(encoding="utf-8")
+    first.rows = [row for row in result(net={OURS: 1e-3, EAGER: 5e-3}).rows]  # measured again: the other row stays
+    recorded.record(first, "x86-64-v3", tmp_path)
+    first.environment["packages"] = {"fpga_dynamo": "0.10.0"}
+    recorded.record(first, "x86-64-v3", tmp_path)
+    found = recorded.entries(tmp_path)
+    assert [entry["version"] for entry in found] == ["0.9.0", "0.10.0"]
+    rows = found[0]["suites"]["models"]["x86-64-v3, 2 threads"]
+    assert rows["net"] == {"date": "2026-01-02", "ms": 1.0, "ratios": {EAGER: 5.0}} and rows["other"]["ms"] == 1.0
+    lines = [line.split(" | ")[:2] for line in recorded.page(found).splitlines() if line.startswith("| ")]
+    assert lines[2:] == [["| net", "0.9.0"], ["| net", "0.10.0"], ["| other", "0.9.0"]]
+    recorded.draw(found, tmp_path / "figures")
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["models-x86-64-v3-2-threads.svg"]
+
+
+def test_a_result_without_our_times_is_not_recorded(tmp_path: Path) -> None:
+    first = result(net={EAGER: 5e-3})
+    first.environment = {"packages": {"fpga_dynamo": "0.9.0"}, "threads": 2, "time": "2026-01-02"}
+    assert recorded.record(first, "x86-64-v3", tmp_path) is None and not list(tmp_path.iterdir())
+
+
+def test_the_page_of_versions_is_made_from_the_recorded_medians() -> None:
+    found = recorded.entries()
+    assert found and recorded.PAGE.read_text(encoding="utf-8") == recorded.page(found)
+    images = re.findall(r"\]\((history/[^)]*)", recorded.page(found))
+    assert images and all((recorded.PAGE.parent / image).exists() for image in images)

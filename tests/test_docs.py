@@ -19,10 +19,11 @@ from fpga_dynamo.runtime.observe.counters import COUNTERS
 from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.tools.cli import RIGHT
 from fpga_dynamo.tools.opset.table import core_aten, short
-from tests.doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
+from tests.doc_blocks import DOCUMENTS, ROOT, TUTORIALS, Block, blocks_of, run_document
 from tests.marks import EXTENDED
+from tests.prose import page_findings
 
-NOT_RUN = 10
+NOT_RUN = 14
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
 
 LONG = (
@@ -33,11 +34,17 @@ LONG = (
     "explain-and-trace.md",
     "int8.md",
     "on-a-card.md",
+    "plain-kernels.md",
     "signal.md",
     "soc.md",
     "writing-a-kernel.md",
 )
-"""Pages whose examples take longest: `make extended` runs them."""
+"""Pages whose examples take longest: `make extended` runs them, and the tutorials."""
+
+
+def is_long(document: Path) -> bool:
+    return document.name in LONG or document in TUTORIALS
+
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
 
@@ -45,8 +52,12 @@ BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
 def table(document: Path, heading: str) -> list[list[str]]:
     """Cells of the rows of the first table behind a heading."""
     section = document.read_text(encoding="utf-8").split(f"# {heading}\n", 1)[1]
-    rows = re.findall(r"^\|(.*)\|$", section.split("\n#", 1)[0], re.MULTILINE)
-    return [[cell.strip() for cell in row.split(" | ")] for row in rows][2:]
+    return rows_of(section.split("\n#", 1)[0])[2:]
+
+
+def rows_of(section: str) -> list[list[str]]:
+    rows = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
+    return [[cell.strip() for cell in row.split(" | ")] for row in rows]
 
 
 def code(cell: str) -> str:
@@ -55,7 +66,7 @@ def code(cell: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "document", [pytest.param(path, marks=EXTENDED if path.name in LONG else (), id=path.name) for path in DOCUMENTS]
+    "document", [pytest.param(path, marks=EXTENDED if is_long(path) else (), id=path.name) for path in DOCUMENTS]
 )
 def test_examples_run(document: Path, tmp_path: Path) -> None:
     if not any(block.runs for block in blocks_of(document)):
@@ -78,7 +89,7 @@ def test_words_behind_a_fence_are_known() -> None:
     unknown = [
         str(block)
         for block in BLOCKS
-        if block.words and not (block.is_output or re.match(r"(file|write)=\S+$|not-run: ", block.words))
+        if block.words and not (block.is_output or re.match(r"(file|write|needs)=\S+$|not-run: ", block.words))
     ]
     assert not unknown
     assert not [str(block) for block in BLOCKS if not block.language], "a fence without a language"
@@ -99,6 +110,25 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert not [path for path in paths if not (document.parent / path).exists()]
 
 
+FIGURES = sorted((ROOT / "docs").glob("*.svg"))
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda path: path.name)
+def test_figures_name_files_that_are_there(figure: Path) -> None:
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", figure.read_text(encoding="utf-8"))
+    paths = [word.rstrip(",") for text in texts for word in text.split() if re.search(r"^[\w/]+/([\w.]*),?$", word)]
+    folders = (ROOT, ROOT / "fpga_dynamo", ROOT / "fpga_dynamo/runtime")  # "cards/weights.py" behind another of runtime
+    assert not [path for path in paths if not any((folder / path).exists() for folder in folders)]
+    assert paths or figure.name != "launch.svg"
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda path: path.name)
+def test_figures_keep_the_rules_of_the_language(figure: Path) -> None:
+    texts = re.findall(r"<(?:text|title|desc)[^>]*>([^<]*)<", figure.read_text(encoding="utf-8"))
+    assert len(texts) > 20
+    assert not [str(finding) for text in texts for finding in page_findings(figure, text)]
+
+
 def test_every_document_is_linked_from_the_readme() -> None:
     readme = DOCUMENTS[0].read_text(encoding="utf-8")
     assert not [path.name for path in DOCUMENTS[1:] if f"]({path.relative_to(ROOT)})" not in readme]
@@ -111,6 +141,27 @@ def test_files_that_contributing_names_are_there() -> None:
     assert len(files) > 15
     patterns = [re.sub("<[a-z]+>", "*", name).rstrip("/") for name in files]
     assert not [pattern for pattern in patterns if not any(ROOT.glob(pattern))]
+
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "hls_kernels").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_sources_that_a_page_names_are_there(page: Path) -> None:
+    folders = "fpga_dynamo|hls_kernels|xclbin_build|tests|benchmarks|examples"
+    named = re.findall(rf"`((?:{folders})/[^`\s]*)`", page.read_text(encoding="utf-8"))
+    sources = [name for name in named if re.search(r"(/|\.(py|cpp|hpp|md|toml|txt|j2))$", name)]
+    patterns = [each for name in sources for each in alternatives(re.sub("<[a-z_]+>", "*", name).rstrip("/"))]
+    assert not [pattern for pattern in patterns if not any(ROOT.glob(pattern))]
+
+
+def alternatives(pattern: str) -> list[str]:
+    """The patterns that `{a,b}` in one stands for."""
+    before, brace, rest = pattern.partition("{")
+    if not brace:
+        return [pattern]
+    choices, _, after = rest.partition("}")
+    return [f"{before}{choice}{after}" for choice in choices.split(",")]
 
 
 def test_files_that_answer_questions_are_there() -> None:
@@ -139,7 +190,8 @@ def test_glossary_is_in_alphabetical_order() -> None:
 
 
 def test_table_of_options_is_complete() -> None:
-    rows = table(ROOT / "docs/options.md", "Options")
+    page = (ROOT / "docs/options.md").read_text(encoding="utf-8")  # a table for each group of options
+    rows = [row for row in rows_of(page.split("## Options\n", 1)[1]) if row[0].startswith("`")]
     assert [(code(row[0]), code(row[1])) for row in rows] == [(f.name, repr(f.default)) for f in fields(Options)]
     effects = {code(row[0]): row[2] for row in rows}
     for name, choices in Options._CHOICES.items():
@@ -148,7 +200,7 @@ def test_table_of_options_is_complete() -> None:
 
 
 def test_table_of_patterns_is_complete() -> None:
-    rows = table(ROOT / "docs/options.md", "Patterns")
+    rows = table(ROOT / "docs/reference/patterns.md", "Patterns")
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
     assert sorted(named) == sorted(pattern_names())
 
@@ -158,7 +210,7 @@ def test_table_of_environment_variables_is_complete() -> None:
     read = r"(?:environ(?:\.get\(|\[)|getenv\(|from_environment\()\"([A-Z_]+)\""
     names = {name for path in sources for name in re.findall(read, path.read_text(encoding="utf-8"))}
     assert names
-    assert {code(row[0]) for row in table(ROOT / "docs/options.md", "Environment variables")} >= names
+    assert {code(row[0]) for row in table(ROOT / "docs/reference/environment.md", "Environment variables")} >= names
 
 
 def test_table_of_counters_is_complete() -> None:

@@ -87,7 +87,7 @@ class Comparison:
         return table
 
     def __str__(self) -> str:
-        console = Console(width=120, force_terminal=False, color_system=None)
+        console = Console(width=120, force_terminal=False, force_jupyter=False, color_system=None)
         with console.capture() as text:
             console.print(self.table())
         return text.get()

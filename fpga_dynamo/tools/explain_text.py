@@ -46,7 +46,9 @@ class Explained(Protocol):
 
 def as_text(explained: Explained) -> str:
     """What ``str(explained)`` is."""
-    console = Console(file=io.StringIO(), width=150, no_color=True, markup=False)
+    console = Console(
+        file=io.StringIO(), width=150, markup=False, color_system=None, force_terminal=False, force_jupyter=False
+    )
     if explained.by == "node":
         for graph in explained.graphs:
             console.print(_table(graph))
