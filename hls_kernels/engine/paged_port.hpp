@@ -64,6 +64,7 @@ public:
         to_read_.push(offset, length);
     page_reads:
         for (page_walk at(offset, length); at.left; at.next()) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PAGES
             const uint32_t place = at.place(), pieces = at.pieces();
             banks_.at(at.bank(), [&](port& p) { p.read_request(place, pieces); });
         }
@@ -78,6 +79,7 @@ public:
         to_answer_.push(offset, length);
     page_writes:
         for (page_walk at(offset, length); at.left; at.next()) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PAGES
             const uint32_t place = at.place(), pieces = at.pieces();
             banks_.at(at.bank(), [&](port& p) { p.write_request(place, pieces); });
         }
@@ -95,12 +97,16 @@ public:
 #pragma HLS inline
         const span s = to_answer_.pop();
     page_answers:
-        for (page_walk at(s.at, s.left); at.left; at.next()) banks_.at(at.bank(), [](port& p) { p.write_response(); });
+        for (page_walk at(s.at, s.left); at.left; at.next()) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PAGES
+            banks_.at(at.bank(), [](port& p) { p.write_response(); });
+        }
     }
 
 private:
-    static constexpr uint32_t PAGE = PAGE_BYTES / sizeof(T);  // elements
-    static constexpr uint32_t SPANS = 16;                     // requests that have not been read, written or answered
+    static constexpr uint32_t PAGE = PAGE_BYTES / sizeof(T);       // elements
+    static constexpr uint32_t MOST_PAGES = (1u << 30) / PAGE + 1;  // of a request of less than 2^30 elements
+    static constexpr uint32_t SPANS = 16;  // requests that have not been read, written or answered
 
     static uint32_t bank_of(uint32_t at) { return at / PAGE % BANKS; }
     struct span {

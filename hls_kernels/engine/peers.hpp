@@ -31,6 +31,7 @@ struct heard_t {
 #pragma HLS inline
     await_peers:
         while (commands <= position) {
+#pragma HLS loop_tripcount min = 0 max = (PEERS_AHEAD + 1)
             from.read();
             commands++;
         }
@@ -40,6 +41,7 @@ struct heard_t {
 inline void hear_peers(peer_stream& from, uint32_t count, peer_side& to) {
 heard_commands:
     for (uint32_t i = 0; i < count; i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const uint32_t position = from.read();
         to.input.write(position);
         to.residual.write(position);
@@ -51,6 +53,7 @@ template <int N>
 void meet(peer_stream from[N], uint32_t count, peer_stream to[N]) {
 met_commands:
     for (uint32_t i = 0; i < count; i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         for (int cu = 0; cu < N; cu++) from[cu].read();
         for (int cu = 0; cu < N; cu++) to[cu].write(i);
     }

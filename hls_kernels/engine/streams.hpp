@@ -64,6 +64,7 @@ struct progress_t {
 #pragma HLS inline
     await_times:
         while (turns_t(started - told) > turns_t(ahead)) {
+#pragma HLS loop_tripcount min = 0 max = ((1 << 8) - 1)
             done = in.read();
             told = told + 1;
         }
@@ -73,6 +74,7 @@ struct progress_t {
 #pragma HLS inline
     await_pixels:
         while (done.position < position || (done.position == position && done.pixels < pixels)) {
+#pragma HLS loop_tripcount min = 0 max = MOST_LOADS
             done = in.read();
             told = told + 1;
         }

@@ -38,7 +38,8 @@ class SourceLoop:
     """A loop as it is written. id: the number in its metadata. pragmas: those that are about it, by `Source.pragmas`.
 
     function: the function that it stands in; parent: the id of the loop around it. name: label, or what Vitis calls a
-    loop without one: VITIS_LOOP_, its line and its number in the function.
+    loop without one: VITIS_LOOP_, its line and its number in the function. head: the tokens of the
+    initialization, the condition and the step of a `for`.
     """
 
     id: int
@@ -49,6 +50,7 @@ class SourceLoop:
     function: str
     parent: int | None
     ordinal: int
+    head: tuple[tuple[str, ...], ...] = ()
     pragmas: list[int] = field(default_factory=list)
 
     @property
@@ -176,6 +178,7 @@ class _Marker:
                 if items[index + 1].text != "(":
                     continue
                 last = statement_end(items, closing(items, index + 1) + 1)
+            head = _head(items, index + 1) if token.text == "for" else ()
             label = None
             if items[index - 1].text == ":" and items[index - 2].kind == "word":
                 word = items[index - 2].text
@@ -185,7 +188,8 @@ class _Marker:
             unnamed += label is None
             number = self._source.first + len(self._source.loops)
             loop = SourceLoop(
-                number, token.file, token.line, items[last].line, label, function, parent, unnamed if not label else 0
+                number, token.file, token.line, items[last].line, label, function, parent, unnamed if not label else 0,
+                head,
             )
             self._source.loops[number] = loop
             spans.append((index, last, loop))
@@ -229,6 +233,17 @@ class _Marker:
         pieces.append(text[at:])
         joined = "".join(pieces)
         return re.sub(r"^[ \t]*#[ \t]*(?:define|undef|pragma[ \t]+HLS)\b[^\n]*$", "", joined, flags=re.M | re.I)
+
+
+def _head(items: list[Token], opening: int) -> tuple[tuple[str, ...], ...]:
+    """The tokens between the brackets of a `for`, cut at its semicolons."""
+    parts: list[list[str]] = [[]]
+    for item in items[opening + 1 : closing(items, opening)]:
+        if item.text == ";":
+            parts.append([])
+        else:
+            parts[-1].append(item.text)
+    return tuple(map(tuple, parts))
 
 
 def _number(expression: str | None) -> str:

@@ -32,6 +32,7 @@ inline void fetch(command_port_t commands, uint32_t count, job_streams& to, vect
     if (count) commands.read_request(0, count * COMMAND_WORDS);
 fetch_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         sim::command(i);
         uint32_t words[COMMAND_WORDS];
 #pragma HLS array_partition variable = words complete

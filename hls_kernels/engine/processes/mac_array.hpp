@@ -127,6 +127,7 @@ inline void mac_pass(acts_stream& acts, const weights_t& weights, const job_t& j
     bool more = true;
     PIPELINED(mac_steps) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = INTERLEAVE max = (WINDOW_ROWS * MOST_SET_STEPS)
 #if ENGINE_ELEMENT != 0
 // INTERLEAVE turns lie between two additions to a sum.
 #pragma HLS dependence variable = sums inter distance = 8 true
@@ -161,6 +162,7 @@ inline void mac_array(job_stream<mac_fields>& jobs, uint32_t count, acts_stream&
 #pragma HLS array_partition variable = sums complete dim = 0
 mac_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);
@@ -170,9 +172,11 @@ mac_commands:
         const array_sum_t begin = 0;
 #endif
         for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
             pass_t at = {0, 0, 0};
         mac_sets:
             for (number<LOAD_BITS> load = 0; load < job.p.set_loads; load++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                 CYCLES(mac_set);
                 hls::read_lock<weights_t> lock(weights);
                 const weights_t& memory = lock;
@@ -180,6 +184,7 @@ mac_commands:
 #pragma HLS array_partition variable = memory.part dim = 2 complete
             mac_passes:
                 for (number<LOAD_BITS> pass = 0; pass < job.p.set_passes; pass++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                     CYCLES(mac_pass);
                     mac_pass(acts, memory, job, at, begin, sums, out);
                     next_pass(at, job);
