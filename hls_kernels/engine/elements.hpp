@@ -57,7 +57,7 @@ struct element_traits<ELEMENT_BFLOAT16> {
         if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<element_t>(bits >> 16 | 0x40);
         return rounded(bits);
     }
-    // Of the bits of what is no NaN.
+    // The bits of a float that is not NaN, rounded.
     static element_t rounded(uint32_t bits) {
         return static_cast<element_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
     }

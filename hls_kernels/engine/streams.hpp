@@ -52,7 +52,7 @@ constexpr int32_t ALL_PIXELS = 1 << PIXEL_BITS;
 // it goes on.
 typedef hls::stream<done_t, 2 * WINDOWS_AHEAD + 2> done_stream;
 
-// What a process that loads knows of what is in memory. It is a few windows or commands ahead, so what it counts wraps around.
+// What a process that loads knows about results in memory. It is a few windows or commands ahead, so its counter may wrap.
 typedef ap_uint<8> turns_t;
 struct progress_t {
     done_t done;

@@ -1,15 +1,15 @@
 // Rows of floats in a region, beat by beat as a port carries them.
 //
-// A port takes a beat of 16 floats a cycle. A store that changes a part of a beat loads it first, and that load waits
-// for the stores before it: 70 cycles and more in every iteration. So on a card
-//   row_reader  takes each beat of a row once, and shifts what does not begin with a beat;
-//   row_writer  puts the beats of rows together in registers, and loads one only where a row begins or ends within it;
-//   beat_writer the same of rows or elements that lie apart.
-// A writer's beat is in the region when it is full, and the last one after `flush`. Loops that use one say that
+// A port transfers a beat of 16 floats a cycle. A store that changes a part of a beat loads it first, and that load waits
+// for the stores before it: 70 cycles and more in every iteration. So a card uses these classes:
+//   `row_reader`   reads each beat of a row once, and shifts rows that do not begin with a beat.
+//   `row_writer`   puts the beats of rows together in registers, and loads a beat only where a row begins or ends within it.
+//   `beat_writer`  does the same for rows or elements that lie apart.
+// A writer's beat is in the region when it is full, and the last one after `flush`. Loops that use one state that
 // iterations do not depend on each other through the region. That holds where they write in ascending order (single
 // elements: ascending or descending), so that no beat comes again once it was left, and read nothing that they write.
 //
-// Under g++ they are loads and stores of the floats where these lie: a processor takes any address.
+// Under g++ they are loads and stores of the floats in place, because a processor supports any address.
 #pragma once
 #include "vector.hpp"
 

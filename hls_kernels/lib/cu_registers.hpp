@@ -1,4 +1,4 @@
-// How the software card's stubs read a CU's registers: scalars, and pointers as the card translates them.
+// How the emulator's stubs read a CU's registers: scalars, and pointers as the emulator translates them.
 #pragma once
 #include <cstdint>
 #include <cstdio>

@@ -5,7 +5,7 @@
 
 namespace fpga {
 
-// Lanes of the host's registers. A vec16 is made of parts of that size: g++ keeps wider vectors in memory, with which a
+// Lanes of the CPU's registers. A vec16 is made of parts of that size: g++ keeps wider vectors in memory, with which a
 // ResNet-18 took 7 times as long.
 #if defined(__AVX512F__)
 constexpr int NATIVE_LANES = 16;

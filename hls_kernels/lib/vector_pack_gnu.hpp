@@ -1,20 +1,20 @@
 // Vectors of 32 bits to bytes and back, many at once: for software alone, what the int8 epilogue and the depthwise loops need
 // beside vector_int8_gnu.hpp.
 //
-//   store_saturated<VECTORS>(to, x, limits, lanes)   the upper halves of the lanes of 1 to 4 vectors, VECTORS at each place
-//                                                    `to`, each clamped to limits from 0 to 255 and flipped, as bytes one
-//                                                    behind the other; `lanes`: of a place's last vector, all where there
-//                                                    are several
-//   store_pieces<VECTORS>(to, line, lanes)           the same of bytes
+//   `store_saturated<VECTORS>(to, x, limits, lanes)` The upper halves of the lanes of 1 to 4 vectors, VECTORS at each place
+//                                                    `to`. Each is clamped to limits from 0 to 255 and flipped. The bytes
+//                                                    lie one behind the other. The last vector of a place has `lanes`
+//                                                    lanes; with several places it has all.
+//   `store_pieces<VECTORS>(to, line, lanes)`         the same of bytes.
 //
-// Where the host packs whole registers (FPGA_PACKS), a *line* is 64 bytes, and takes four vectors of 32 bits in line order:
-// lane 4 l + i of vector k has byte 16 l + 4 k + i, as x86 takes bytes apart and packs them within 128 bits.
+// On CPUs that pack whole registers (FPGA_PACKS), a *line* is 64 bytes, and holds four vectors of 32 bits in line order. In
+// line order lane 4 l + i of vector k has byte 16 l + 4 k + i, because x86 unpacks and packs bytes within 128 bits.
 //
-//   line_order(x)             four vectors from the order of bytes to that of a line, or back
-//   quads_of_lines(a, b, c, d, x)   lanes of x, in line order: bytes a, b, c, d of a byte's place
-//   packed_line(x, limits)    the upper halves of four vectors' lanes in line order, clamped and flipped, as bytes
-//   join_quarters(a, b, c, d), join_halves(a, b)   lines of what lies in several places
-//   store_part<QUARTERS>(to, line, part)
+//   `line_order(x)`           four vectors from the order of bytes to that of a line, or back.
+//   `quads_of_lines(a, b, c, d, x)`   lanes of x, in line order: bytes a, b, c, d of a byte's place.
+//   `packed_line(x, limits)`  the upper halves of four vectors' lanes in line order, clamped and flipped, as bytes.
+//   `join_quarters(a, b, c, d), join_halves(a, b)`   lines from several places.
+//   `store_part<QUARTERS>(to, line, part)`.
 #pragma once
 #include <cstdint>
 #include <cstring>

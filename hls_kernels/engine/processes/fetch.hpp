@@ -43,7 +43,7 @@ fetch_commands:
         }
         job_t job;
         job.c = decode_mac(words);
-        // What comes behind a command that is none does not run either: it may wait for its result.
+        // Commands behind an unknown one do not run either: they may wait for its result.
         job.vector = ENGINE_HAS_VECTOR && !failed && job.c.opcode == ENGINE_VECTOR;
         job.idle = !failed && job.c.opcode == ENGINE_IDLE;
         failed = failed || (job.c.opcode != ENGINE_MAC && !job.vector && !job.idle);

@@ -1,8 +1,8 @@
 // Reads the second operand and the parameters, set after set of tiles, while the array works with the set before.
 //
-// Packed weights of a set lie one behind the other and are one burst. A map as second operand (attention) comes from
-// load_residual, which has the port to the maps; its blocks of 16 x 16 are put into the order of weights here, and its
-// column sums are taken, by which the offsets of the channels are corrected for the zero point of the first operand.
+// Packed weights of a set lie one behind the other and are one burst. A feature map as second operand (attention) comes from
+// load_residual, which has the port to the maps. Its blocks of 16 x 16 are put into the order of weights here. Its column
+// sums correct the offsets of the channels for the zero point of the first operand.
 #pragma once
 #include "../vector/move.hpp"
 

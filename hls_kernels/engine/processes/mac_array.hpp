@@ -10,11 +10,11 @@ typedef ap_uint<18> field_t;
 typedef ap_int<20> step_sum_t;
 
 #if ENGINE_ELEMENT == 0
-// Two output channels share an activation in a DSP48E2: weights (w1 << 18) + w0 at its 27-bit port, the activation at the
-// 18-bit one. w1 * a and w0 * a then lie side by side in the product, the lower one with its sign borrowed from the upper.
-// DSPs in a cascade add products of 8 channels, and a constant that keeps both fields from borrowing: sums of 8 products go
-// from -8 * 128 * 127 to 8 * 128 * 128 = 2^17, and with BIAS beside them they are 18 bits without a sign. So no operand is
-// forbidden, and no sign has to be extended. A sum begins with what its steps' biases add, below 0.
+// Two output channels share an activation in a DSP48E2. Its 27-bit port gets weights (w1 << 18) + w0, and its 18-bit port the
+// activation. w1 * a and w0 * a then lie side by side in the product, and the lower one borrows its sign from the upper.
+// DSPs in a cascade add products of 8 channels, and a constant that keeps both fields from borrowing. Sums of 8 products are
+// between -8 * 128 * 127 and 8 * 128 * 128 = 2^17. With BIAS they are 18 bits without a sign. So every operand is allowed,
+// and no sign has to be extended. A sum begins with the negative total of the biases of its steps.
 constexpr int CASCADE = 8;
 constexpr int FIELD = 18;
 constexpr int32_t BIAS = (1 << (FIELD - 1)) - 1;

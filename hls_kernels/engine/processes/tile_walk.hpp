@@ -1,6 +1,6 @@
 // The bursts of a pass through the planes of the output, in the order in which residual and sums are read and results are
-// stored: of each tile a segment of its first block, the same segment of its second, and so on. The array makes both blocks
-// at once; the streams hold a segment of each.
+// stored. For each tile this is a segment of its first block, the same segment of its second, and so on. The array makes
+// both blocks at once; the streams hold a segment of each.
 #pragma once
 #include "../streams.hpp"
 

@@ -68,8 +68,8 @@ private:
 #pragma HLS unroll
             wanted += place.valid[e];
         }
-        // The word that was used last: it wraps around where a line is read. Of a line that begins with the band there is none
-        // to read ahead.
+        // The word that was used last: it wraps around where a line is read. A line that begins with the band is not read
+        // ahead.
         const word_count last = of_block(used_, place.block), sum = last + wanted;
         const bool more = sum >= word_count(BEAT);
         set_block(used_, place.block, word_count(place.ends ? start_ : word_count(sum & (BEAT - 1))));

@@ -60,7 +60,7 @@ inline vector_plan_t plan_of(const vector_command& c) {
 }
 
 #ifndef __VITIS_HLS__
-// Where a word of what is interleaved comes from, and the words of the input in a row.
+// The source of an interleaved word, and the number of words of the input in a row.
 struct taken_word {
     bool other;
     int64_t word;

@@ -1,7 +1,7 @@
 // A block of pixels (or matrix rows) by a panel of output channels: sums of products of narrow numbers, dot/tile.hpp.
 //
 // On the card weights come on chip a block of k at a time, between which the sums wait in a local array. Software has one
-// pass over k in tiles of registers, or in those of the host's AMX unit, and hands on the sums of a few pixels at a time.
+// pass over k in tiles of registers, or in those of the CPU's AMX unit, and hands on the sums of a few pixels at a time.
 #pragma once
 #include "amx.hpp"
 #include "lib/mac/tile.hpp"
@@ -57,7 +57,7 @@ each_row:
 
 constexpr int PIXELS_OF_TILE = 16;
 
-// Equal parts of at most `most`, multiples of the host's tiles where there are several.
+// Equal parts of at most `most`, multiples of the AMX tiles if there are several.
 FPGA_INLINE int32_t equal_part(int64_t total, int64_t most) {
     if (total <= most) return static_cast<int32_t>(total);
     const int64_t parts = (total + most - 1) / most, part = (total + parts - 1) / parts;

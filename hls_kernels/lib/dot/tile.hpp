@@ -1,9 +1,9 @@
-// One tile of products of narrow numbers in registers: pixels (or matrix rows) by output channels. A lane and step takes a
+// One tile of products of narrow numbers in registers: pixels (or matrix rows) by output channels. A lane and step uses a
 // *quad*: four bytes of k, which are four numbers of 8 bits or two of bfloat16 (PRODUCT).
 //
-//   tile[i][n] = first[n] + sum_k source[row(i) + offset(k)] * weight[k][n]
+//   `tile[i][n] = first[n] + sum_k source[row(i) + offset(k)] * weight[k][n]`.
 //
-// k goes through runs of bytes that are contiguous from a pixel's origin. Sums of integers are exact: tiles of any size
+// The index k goes through runs of bytes that are contiguous from a pixel's origin. Sums of integers are exact: tiles of any size
 // and order give the same. Sums of floats are added up in the order of k, whatever the tile.
 #pragma once
 #include "lib/vector_bf16.hpp"

@@ -1,4 +1,4 @@
-// Real numbers at the ends of a command that computes in float32: as floats, or as the bytes that stand for them.
+// Operands and results of a command that computes in float32: floats, or int8 and uint8 with scale and zero point.
 //
 // A byte is read as (x - zero) * scale, rounded once, and written as clamp(zero + round_half_even(x * inverse), low, high);
 // NaN gives the byte 0. These are the numbers of a dequantize in front of the command and a quantize behind it.

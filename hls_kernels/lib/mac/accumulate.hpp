@@ -134,7 +134,7 @@ rows:
     }
 }
 
-// Each step of a tile fetches a piece of what is ahead, if that comes to as much as a float a step. Where offsets are
+// Each step of a tile prefetches a piece of the next weights, if that is at least a float a step. Where offsets are
 // linear, the rows of the next tile most often follow those of this one: they are fetched too.
 //
 // The order of a sum follows from the command alone, whatever tile a pixel falls into: so the results are the same for

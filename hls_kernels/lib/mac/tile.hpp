@@ -1,7 +1,7 @@
 // The multiply-accumulate array of conv2d and gemm: an output-stationary tile of pixels (or matrix rows) by output
 // channels that stays in registers while the reduction runs, one step of k a cycle.
 //
-//   tile[i][n] = sum_k source[row(i) + offset(k)] * weight[k][n]
+//   `tile[i][n] = sum_k source[row(i) + offset(k)] * weight[k][n]`.
 //
 // A *block* is a list of pixels that are worked on together. A *panel* is 16 * vectors output channels; its weights lie
 // as [k][16 * vectors]. A long reduction comes in blocks of k, between which the sums wait in a local array.

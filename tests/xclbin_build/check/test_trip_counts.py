@@ -10,7 +10,7 @@ import pytest
 from xclbin_build.build import load_design
 from xclbin_build.generate import hls_sources, stage
 from xclbin_build.hls import clang
-from xclbin_build.hls.source import Source, SourceLoop, read
+from xclbin_build.hls.source import MarkedSource, SourceLoop, read
 
 pytestmark = pytest.mark.skipif(not clang.available(), reason="clang 19 is not installed")
 
@@ -18,7 +18,7 @@ CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*|\d\w*|[^\w\s]+")
 """A token of a constant expression: a constant's name, a number or an operator."""
 
 
-def without_trip_count(source: Source, folder: Path) -> list[str]:
+def without_trip_count(source: MarkedSource, folder: Path) -> list[str]:
     """Loops of the files in `folder` that neither unroll nor have constant bounds, and that lack `loop_tripcount`."""
     found = []
     for loop in source.loops.values():
@@ -29,7 +29,7 @@ def without_trip_count(source: Source, folder: Path) -> list[str]:
     return found
 
 
-def unrolls(source: Source, loop: SourceLoop) -> bool:
+def unrolls(source: MarkedSource, loop: SourceLoop) -> bool:
     """Whether a loop around it is pipelined or unrolled, so that its bound must be a constant."""
     while loop.parent is not None:
         loop = source.loops[loop.parent]
