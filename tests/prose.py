@@ -169,7 +169,7 @@ def _prose(line: int, text: str) -> Iterator[tuple[int, str]]:
 def _cpp_texts(source: str) -> Iterator[tuple[int, str]]:
     """Comments of C++, adjacent lines of // as one."""
     for found in re.finditer(r"/\*.*?\*/|(?:[ \t]*//[^\n]*\n)+", source, re.DOTALL):
-        text = re.sub(r"(?m)^\s*(?://+!?<?|/?\*+/?)", "", found[0].replace("*/", ""))
+        text = re.sub(r"(?m)^\s*(?://+!?<?|/?\*+/?)(?:\s*\\tparam\b)?", "", found[0].replace("*/", ""))
         yield source.count("\n", 0, found.start()) + 1, text
 
 

@@ -46,6 +46,7 @@ inline laws_t laws_of(const line_t& line) {
 }
 
 // `entry_of` answers an entry of the table by its index.
+// \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
 element_t function_of(element_t x, const laws_t& laws, const LOOKUP& entry_of) {
 #pragma HLS inline

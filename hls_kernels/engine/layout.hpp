@@ -46,6 +46,7 @@ inline int64_t packed_lines(const mac_command& c, const plan_t& p) {
 
 // Packs the weights of a command. `weight(oc, ky, kx, channel)` answers an element, with the channel counted within its group;
 // it is asked for what exists only.
+// \tparam WEIGHT Function from output channel, input channel and tap to a weight.
 template <class WEIGHT>
 std::vector<line_t> pack_weights(const mac_command& c, int32_t out_channels, int32_t in_channels, WEIGHT weight) {
     const plan_t p = plan_of(c);

@@ -19,15 +19,19 @@ constexpr int PAGE_BYTES = ENGINE_PAGE_BYTES;
 
 // The ports to the last N of the banks. One is chosen by comparisons, each access stands once for each bank: interfaces of a
 // kernel are no array that a number at run time could be an index of.
+// \tparam T Element of a port.
+// \tparam N Number of ports in this part of the list.
 template <class T, int N>
 class bank_ports {
 public:
     // One port for each bank.
+    // \tparam Rest Types of the other ports.
     template <class... Rest>
     explicit bank_ports(const hls::burst_maxi<T>& first, const Rest&... rest) : port_(first), others_(rest...) {
         static_assert(1 + sizeof...(rest) == N, "a port for each bank");
     }
     // f of the bank's port.
+    // \tparam F Function that accepts a port.
     template <class F>
     auto at(uint32_t bank, F f) -> decltype(f(std::declval<hls::burst_maxi<T>&>())) {
 #pragma HLS inline
@@ -38,10 +42,12 @@ private:
     hls::burst_maxi<T> port_;
     bank_ports<T, N - 1> others_;
 };
+// \tparam T Element of a port.
 template <class T>
 class bank_ports<T, 1> {
 public:
     explicit bank_ports(const hls::burst_maxi<T>& only) : port_(only) {}
+    // \tparam F Function that accepts a port.
     template <class F>
     auto at(uint32_t, F f) -> decltype(f(std::declval<hls::burst_maxi<T>&>())) {
 #pragma HLS inline
@@ -52,6 +58,7 @@ private:
     hls::burst_maxi<T> port_;
 };
 
+// \tparam T Element of a port.
 template <class T>
 class paged_port {
 public:

@@ -51,6 +51,7 @@ heard_commands:
 }
 
 // The kernel that all CUs meet in.
+// \tparam N Number of CUs.
 template <int N>
 void meet(peer_stream from[N], uint32_t count, peer_stream to[N]) {
 met_commands:

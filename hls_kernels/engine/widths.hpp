@@ -17,10 +17,12 @@ constexpr int COMMAND_BITS = 20;                               // commands of a 
 constexpr int LINE_SHIFT = BEAT == 4 ? 2 : BEAT == 2 ? 1 : 0;  // pixels of a line
 
 // Counters and other numbers of few bits. They have a sign more than they need, so that differences of two are numbers, too.
+// \tparam BITS Bits of the number without its sign.
 template <int BITS>
 using number = ap_int<BITS + 1>;
 
 // A choice between two numbers in the width of the result.
+// \tparam T Type of the result.
 template <class T>
 T when(bool condition, T yes, T no) {
 #pragma HLS inline

@@ -21,6 +21,7 @@ namespace fpga {
 FPGA_INLINE float chosen(bool first, float a, float b) { return first ? a : b; }
 
 // Lane i of the result is lane (i + STEP) % 16 of x if `turns`, else lane i.
+// \tparam STEP Number of lanes to rotate by, a power of two.
 template <int STEP>
 inline vec16 turned_if(const vec16& x, bool turns) {
     vec16 r;
@@ -93,6 +94,7 @@ struct one_region {
 };
 
 // The first `lanes` (1 to 16) floats from `at` on, and anything behind them, of one or two beats.
+// \tparam REGION Region of floats, one_region or operand_region.
 template <class REGION>
 FPGA_INLINE vec16 load_between(const REGION& region, int64_t at, int32_t lanes) {
 #ifdef __SYNTHESIS__
@@ -108,6 +110,7 @@ FPGA_INLINE vec16 load_between(const REGION& region, int64_t at, int32_t lanes) 
 }
 
 // A contiguous row from front to back; REGION is one_region or operand_region.
+// \tparam REGION Region of floats, one_region or operand_region.
 template <class REGION>
 class row_reader {
 public:

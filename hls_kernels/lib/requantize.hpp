@@ -56,11 +56,13 @@ struct requantize_fixed {
 };
 
 // x, of which all that counts lies in BITS bits, sign included: multipliers and adders become no wider.
+// \tparam BITS Bits that the result is cut to.
 template <int BITS>
 int32_t requantize_narrow(int32_t x) {
 #pragma HLS inline
     return static_cast<int32_t>(static_cast<uint32_t>(x) << (32 - BITS)) >> (32 - BITS);
 }
+// \tparam BITS Bits that the result is cut to.
 template <int BITS>
 int64_t requantize_narrow(int64_t x) {
 #pragma HLS inline
@@ -78,6 +80,7 @@ inline int32_t requantize_clamp(int32_t x, int32_t low, int32_t high) {
 
 // sum * scale. Beyond 2^13 LSB it is that bound: nothing that is added to it can bring the result back within 8 bits.
 // BITS: of the product, sign included.
+// \tparam BITS Bits that the result is cut to.
 template <int BITS = REQUANTIZE_PRODUCT>
 requantize_fixed requantize_product(int32_t sum, int32_t scale) {
 #pragma HLS inline
@@ -118,6 +121,7 @@ inline int64_t requantize_added(int32_t x, int32_t zero, int32_t factor) {
 }
 
 // The result before the last table. `middle_of` gives a middle's entry of a table: of an integer from -128 to 127.
+// \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
 int32_t requantize_with(int32_t sum, const requantize_channel& channel, int32_t residual, const requantize_tensor& t,
                         const LOOKUP& middle_of) {
@@ -135,6 +139,7 @@ int32_t requantize_with(int32_t sum, const requantize_channel& channel, int32_t 
 }
 
 // The same; `middle_table`: 256 entries for -128 ... 127, or null.
+// \tparam ELEMENT Element of the table, of 8 bits.
 template <class ELEMENT>
 int32_t requantize(int32_t sum, const requantize_channel& channel, int32_t residual, const requantize_tensor& t,
                    const ELEMENT* middle_table) {

@@ -87,10 +87,14 @@ FPGA_INLINE vec16 vclamp(const vec16& x, const vec16& low, const vec16& high) {
 }
 
 // Of two signed integers, the narrower one widened.
+// \tparam A Type of the first operand.
+// \tparam B Type of the second operand.
 template <class A, class B>
 constexpr FPGA_INLINE auto minimum(A a, B b) -> decltype(a + b) {
     return a < b ? a : b;
 }
+// \tparam A Type of the first operand.
+// \tparam B Type of the second operand.
 template <class A, class B>
 FPGA_INLINE auto maximum(A a, B b) -> decltype(a + b) {
     return a > b ? a : b;

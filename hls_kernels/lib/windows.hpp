@@ -21,6 +21,7 @@ public:
     bool empty() const { return count_ == 0; }
 
     // Redirects each operand in a window to host memory. Elements of 4 bytes; others:
+    // \tparam Places Types of the offsets.
     template <class... Places>
     void redirect(Places&... place) const {
         (redirect_elements(4, place), ...);
@@ -73,6 +74,7 @@ private:
 };
 
 // How a record's operands follow windows: not at all, unless specialised.
+// \tparam Command Command record of the core.
 template <class Command>
 struct redirection {
     static constexpr bool POSSIBLE = false;

@@ -70,6 +70,7 @@ private:
 
 // Up to FILL words of a row at once: without a stride to consecutive positions, with a stride of 2 in turn to two phase planes,
 // which lie some banks apart (plan.hpp). Other strides, and arrays of fewer banks, take a word a cycle.
+// \tparam WIDE Whether up to FILL words are written in a cycle, not one.
 template <bool WIDE>
 void fill_words(beat_stream& in, window_t& window, const job_t& job, const input_rows& rows) {
 #pragma HLS inline

@@ -160,6 +160,7 @@ inline sum_t corrected_sum(sum_t offset, sum_t correction) {
 // 16 x 16 elements of a map become beats of weights of a block of the tile. Its pixels wait in a queue of 16. K: they are output
 // channels, so a beat has elements of the first ones of the queue, which go to its end, and there wait for their next turn. V:
 // channels are output channels, so a line has all that its beats are made of, and they take it from the end of the queue.
+// \tparam TRANSPOSED Whether the channels of the map are output channels (V of attention), not its pixels (K).
 template <bool TRANSPOSED>
 void load_map_block(short_stream& in, const mac_command& c, block_t block, tile_t tile, weight_step_t step, bool begins,
                     weights_t& weights, correction_memory& corrections) {

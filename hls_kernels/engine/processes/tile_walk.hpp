@@ -129,6 +129,7 @@ private:
 };
 
 // A line to one of the streams of a tile's blocks, and from it.
+// \tparam STREAM Stream of lines.
 template <class STREAM>
 void write_block(STREAM streams[BLOCKS], int32_t block, const line_t& line) {
 #pragma HLS inline
@@ -137,6 +138,7 @@ void write_block(STREAM streams[BLOCKS], int32_t block, const line_t& line) {
         if (k == block) streams[k].write(line);
     }
 }
+// \tparam STREAM Stream of lines.
 template <class STREAM>
 line_t read_block(STREAM streams[BLOCKS], int32_t block) {
 #pragma HLS inline

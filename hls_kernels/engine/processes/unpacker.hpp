@@ -10,11 +10,13 @@ typedef ap_uint<bits_for(BEAT)> word_place;              // of a line
 typedef ap_uint<bits_for(BEAT + WORDS + 1)> word_count;  // of words, up to those of a line and an iteration
 
 // Registers of a tile's blocks: element `block`, and another one in its place.
+// \tparam T Type of the value.
 template <class T>
 T of_block(const T (&all)[BLOCKS], int block) {
 #pragma HLS inline
     return BLOCKS == 1 || block == 0 ? all[0] : all[BLOCKS - 1];
 }
+// \tparam T Type of the value.
 template <class T>
 void set_block(T (&all)[BLOCKS], int block, const T& x) {
 #pragma HLS inline

@@ -9,7 +9,10 @@ namespace engine {
 
 // Lines of a group of a map, each block's in one burst; in a single one where these are whole planes, or the block of a map
 // that is interleaved, of so many lines.
-template <int BEATS, class PORT, class STREAM>  // beats of a line
+// \tparam BEATS Beats of a line.
+// \tparam PORT Port to feature maps, with read_request and read.
+// \tparam STREAM Stream of lines.
+template <int BEATS, class PORT, class STREAM>
 void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, int32_t taken, STREAM& out) {
     typedef number<BLOCK_BITS + 1> bursts_t;
     typedef number<ELEMENT_BITS> beats_t;

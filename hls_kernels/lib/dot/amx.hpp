@@ -80,6 +80,9 @@ constexpr int AMX_STEPS_AHEAD = 4;
 
 // Sums of 16 or 32 pixels, `pitch` bytes apart, by 16 or 32 columns of a panel, beginning `first` vectors into it:
 // to[pixel][columns / 16]. fetch: the weights are used for the first time.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam ROW_TILES Tiles of 16 rows.
+// \tparam COLUMN_TILES Tiles of 16 output channels.
 template <amx_product PRODUCT, int ROW_TILES, int COLUMN_TILES>
 inline void amx_tile(ivec16* to, const uint8_t* source, int64_t pitch, const dot_panel& panel, int first, int quads,
                      bool fetch) {

@@ -136,6 +136,7 @@ inline void finish_int8(const finished_pixels& from, int32_t j, const int8_chann
 }
 
 // What a record with an epilogue must satisfy, but for its residual's and output's extents.
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 inline void int8_epilogue_bounds(const COMMAND& c, int64_t channels, bounds& b) {
     const int32_t least = least_of(c.out_format), residual_least = least_of(c.residual_format);

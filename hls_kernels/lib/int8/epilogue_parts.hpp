@@ -21,6 +21,7 @@ struct int8_epilogue {
     float a, b, inverse_scale;
 };
 
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 inline int8_epilogue int8_epilogue_of(const COMMAND& c) {
     int8_epilogue e;

@@ -114,6 +114,9 @@ FPGA_INLINE ivec16 middle_of(const dvec16& y, const int8_limits& t, bool has_tab
 }
 
 // WHOLE: all 16 channels are stored. MORE: with a middle, a table, or terms of pixels.
+// \tparam RESIDUAL Whether a residual is added.
+// \tparam MORE Whether the epilogue has a middle, a table, or terms of pixels.
+// \tparam WHOLE Whether all lanes or beats are whole.
 template <bool RESIDUAL, bool MORE, bool WHOLE>
 inline void finish_exactly_as(const finished_pixels& from, int32_t j, const int8_channels& of,
                               const finished_channels& to, const int8_epilogue& e, vec16* arena, const vec16* weights) {
@@ -147,6 +150,8 @@ inline void finish_exactly_as(const finished_pixels& from, int32_t j, const int8
     for (int32_t i = 0; i < count; i++) finish(i);
 }
 
+// \tparam RESIDUAL Whether a residual is added.
+// \tparam MORE Whether the epilogue has a middle, a table, or terms of pixels.
 template <bool RESIDUAL, bool MORE>
 inline void finish_lanes_exactly(const finished_pixels& from, int32_t j, const int8_channels& channel,
                                  const finished_channels& to, const int8_epilogue& e, vec16* arena,
@@ -184,12 +189,15 @@ FPGA_INLINE ivec16 nearly_rounded(const vec16& y, ivec16& least) {
 constexpr int32_t NEARLY_AT_ONCE = 128;
 
 // Pixels of so many vectors that a line of bytes takes.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <int VECTORS>
 constexpr int NEARLY_TOGETHER = VECTORS == 1   ? 4
                                 : VECTORS == 2 ? 2
                                                : 1;
 
 // Vectors [j, j + VECTORS) of each of at most NEARLY_AT_ONCE pixels.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam RESIDUAL Whether a residual is added.
 template <int VECTORS, bool RESIDUAL>
 inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
                           const int8_epilogue& e, vec16* arena, const vec16* weights) {
@@ -254,6 +262,7 @@ inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_cha
     for (int32_t k = 0; k < lefts; k++) exactly(left[k], left[k] < alone ? TOGETHER : 1);
 }
 
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <int VECTORS>
 inline void finish_vectors(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
                            const int8_epilogue& e, vec16* arena, const vec16* weights) {

@@ -27,10 +27,12 @@ struct real_output {
     float inverse;
 };
 
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 FPGA_INLINE real_input real_input_of(const COMMAND& c) {
     return {c.in_format, c.in_zero, c.in_scale};
 }
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 FPGA_INLINE real_output real_output_of(const COMMAND& c) {
     return {c.out_format, c.out_zero, c.out_low, c.out_high, c.out_inverse};
@@ -65,6 +67,7 @@ inline bool is_real_format(int32_t format) {
 }
 
 // What the fields of both ends must hold.
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 inline void real_bounds(const COMMAND& c, bounds& b) {
     b.require(is_real_format(c.in_format) && is_real_format(c.out_format), "has an operand of an unknown format");

@@ -5,6 +5,7 @@
 namespace engine {
 
 // Goes through the parts of a group's rows, of which the last VECTOR_PARTS are at hand; `to` makes a number of those of a row.
+// \tparam TO Function from the parts of a row to a number.
 template <class TO>
 void rows_of_parts(row_parts_stream& in, const rows_t& rows, row_numbers_stream& out, const TO& to) {
 #pragma HLS inline
@@ -27,6 +28,7 @@ void rows_of_parts(row_parts_stream& in, const rows_t& rows, row_numbers_stream&
     }
 }
 
+// \tparam OF_JOB Function from the parts of a row and a command to a number.
 template <class OF_JOB>
 void for_each_group(vector_jobs_t& jobs, row_parts_stream& in, row_numbers_stream& out, const OF_JOB& of_job) {
 #pragma HLS inline
