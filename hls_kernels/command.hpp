@@ -1,19 +1,19 @@
-// The command record: what lowering writes, what a core reads. The only definition there is.
+// The command record: lowering writes it, and a core reads it. This file is its only definition.
 //
 // A command is COMMAND_WORDS 32-bit words (four 512-bit bus beats). `<name>_command`, in the record.hpp of the core that
-// executes it, gives the meaning of the words for the opcode OP_<NAME>; fields lie one after the other, unused words are
-// zero. xclbin_build parses the structs (one scalar or array field a line, int32_t, uint32_t, place_t or float), writes
+// executes it, gives the meaning of the words for the opcode OP_<NAME>. Fields lie one after the other, and unused words are
+// zero. The package xclbin_build parses the structs (one scalar or array field a line, int32_t, uint32_t, place_t or float), writes
 // the decoders from them and puts the table into the xclbin's manifest, where fpga_dynamo finds it.
 //
-// Units: every offset and stride counts elements of the operand that it belongs to. A record that does not say otherwise
-// has elements of 4 bytes, floats or int32; where an operand may have others, a field says which (element_format). Operands
+// Units: every offset and stride counts elements of the operand that it belongs to. Elements have 4 bytes, float or int32,
+// unless the record says otherwise. If an operand may have other elements, a field names them (element_format). Operands
 // of all widths begin at a multiple of their elements. Offsets are relative to the base of a region:
-//   arena     activations; the first 64 bytes hold the status record, see STATUS_*
-//   weights   packed parameters, read only
-//   commands  the command list, followed by micro-programs and their constants
-// An offset that is ABSENT names no operand. `slices` is how many independent parts of the command are worth running
-// side by side; a core must give the same result for any (slice, slices). It is SLICES_OF_STREAM in a command that is
-// part of a stream (streams_command).
+//   `arena`     activations; the first 64 bytes hold the status record, see STATUS_*.
+//   `weights`   packed parameters, read only.
+//   `commands`  the command list, followed by micro-programs and their constants.
+// An offset that is ABSENT names no operand. `slices` is the number of independent parts of the command that are worth
+// running in parallel. A core must give the same result for any (slice, slices). `slices` is SLICES_OF_STREAM in a command
+// that is part of a stream (streams_command).
 #pragma once
 #include <cstdint>
 

@@ -49,5 +49,5 @@ def test_the_number_allowed_is_the_number_found(more: int, monkeypatch: pytest.M
     monkeypatch.setattr(prose, "pages", lambda: [])
     monkeypatch.setattr(prose, "SOURCES", ("hls_kernels",))
     assert prose.main([]) == 0
-    monkeypatch.setattr(prose, "LEGACY", {"hls_kernels": prose.LEGACY["hls_kernels"] + more})
+    monkeypatch.setattr(prose, "LEGACY", {"hls_kernels": prose.LEGACY.get("hls_kernels", 0) + more})
     assert prose.main([]) == 1

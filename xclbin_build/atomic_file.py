@@ -16,7 +16,7 @@ from .trusted_path import is_own
 def write(
     path: str | Path, content: str | bytes, *, mode: int | None = None, durable: bool = False, code: bool = False
 ) -> None:
-    """Writes a file; text is UTF-8, in which parts of paths that are none keep their bytes.
+    """Writes a file; text is UTF-8; bytes of paths that are not UTF-8 are kept.
 
     mode, durable, code: as for :func:`opened`. Raises OSError, and the file is as before.
     """
@@ -31,9 +31,11 @@ def opened(
 ) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `path` when the block ends, and is deleted if it ends by an exception.
 
-    mode: of the file; by default that of the file before, else what the umask leaves of 666. durable: wait until the
-    content is on the disk. code: no group and nobody else may write to it, whatever the umask is. A link of this
-    user's or of root's is followed; what is no file, such as /dev/stdout, is written to directly.
+    mode: of the file; by default that of the file before, else 666 without the bits of the umask.
+    durable: wait until the content is on the disk.
+    code: only the owner may write to the file, whatever the umask is.
+
+    A link that belongs to this user or to root is followed. A device such as /dev/stdout is written to directly.
     """
     if _is_stream(os.fspath(path)):
         with open(path, "wb") as direct:

@@ -1,7 +1,9 @@
 """Reader and writer of xclbin files: the axlf container of XRT's public xclbin.h.
 
     offset 0    magic "xclbin2\\0", signature length (-1: none), 28 reserved bytes, 256 bytes of key block, unique id
+
     offset 304  header, 152 bytes: length, times, version, mode, platform, uuid, number of sections
+
     offset 456  section headers of 40 bytes each, then the sections, aligned to 8 bytes
 
 All numbers are little-endian.

@@ -48,7 +48,7 @@ def build(
 ) -> Path:
     """Builds an xclbin and returns its path.
 
-    target: `emu` or `sw_emu` (the software card; the kernels are compiled by g++ or clang++), `cycles` (the same, of
+    target: `emu` or `sw_emu` (the emulator; g++ or clang++ compiles the kernels), `cycles` (the same, of
     plain kernels whose processes count their cycles), `hw_emu` or `hw` (Vitis).
     isa: instruction set of an emulation, by default $FPGA_DYNAMO_ISA or the best that this machine has.
     plan: instruction set that its tiles are planned for, by default $FPGA_DYNAMO_PLAN or the same.
@@ -101,7 +101,7 @@ def cached(
 
     The cache's key is the content of all sources, the recipe, the platform, this package, the compiler and the
     instruction sets (`isa` and `plan`, as for `build`); several processes that ask at once build once. A cached file
-    that is damaged, or that others can write to, is built anew. Without a compiler, what any compiler has built of the
+    that is damaged, or that others can write to, is built again. Without a compiler, what any compiler has built of the
     same sources for an instruction set that this machine runs is found.
     """
     check_target(target)

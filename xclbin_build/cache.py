@@ -84,8 +84,8 @@ def xclbin_path(key: str) -> Path:
 def locked(path: Path) -> Iterator[int]:
     """Holds the lock of a file or directory in the cache against other processes and threads; gives its descriptor.
 
-    flock belongs to the open file, so threads, which open it anew, exclude each other too; a process that dies lets go
-    of it, once those to which it has passed the descriptor have ended, too.
+    flock belongs to the open file, so threads, which open it separately, exclude each other too. When a process dies,
+    its lock is released as soon as the processes that inherited the descriptor have ended.
     """
     lock = path.with_name(f"{path.name}.lock")
     try:

@@ -44,7 +44,7 @@ def contents(design: Design, target: str) -> Iterator[str | bytes]:
 def path_of(design: str, target: str, isa: str, plan: str) -> Path:
     """Where the finished xclbin is, or goes to. design: the digest of its :func:`contents`.
 
-    Raises ToolchainError for a target that a compiler makes, if there is none.
+    Raises ToolchainError if the target requires a compiler and none is found.
     """
     tool = [target]
     if target in EMULATED:

@@ -28,6 +28,7 @@ from .trusted_path import printable
 
 _EPILOG = """\
 xclbin-build info FILE [--json]   shows the contents of an xclbin.
+
 xclbin-build estimate --platform P [--recipe R] [--json]   which resources a design uses, and whether it fits.
 xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their II, and why.
 

@@ -8,47 +8,31 @@ an expression) counts as true; what a macro with parameters would become is not 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_TOKEN = re.compile(
-    r"""
-    (?P<newline>\n)
-  | (?P<space>[^\S\n]+ | //[^\n]* | /\*.*?(?:\*/|\Z))
-  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
-  | (?P<quoted>(?:u8|[uUL])?(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'))
-  | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
-  | (?P<word>[^\W\d]\w*)
-  | (?P<mark_>::|->|\.\.\.|.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+from .cpp_lexer import lex
+
 _PREDEFINED = ("__cplusplus", "__GNUC__", "__linux__", "__unix__")
 _MOST_EXPANSIONS = 64  # one within the other: more is a macro that names itself
 
 
 @dataclass
-class Source:
+class TokenizedSource:
     """Tokens of a file and of the headers beside it; `functions`: macros with parameters, which are not expanded."""
 
     tokens: list[str] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
 
 
-def read(path: Path) -> Source:
+def read(path: Path) -> TokenizedSource:
     """The tokens of the file `path`.
 
     Raises OSError or UnicodeDecodeError if it cannot be read; a header that cannot is left out.
     """
     reader = _Reader()
     reader.add(path, path.read_text(encoding="utf-8-sig"))
-    return Source(reader.tokens, {name for name, body in reader.macros.items() if body is None})
-
-
-def is_word(token: str) -> bool:
-    """Whether a token is an identifier or keyword."""
-    return token[0].isalpha() or token[0] == "_"
+    return TokenizedSource(reader.tokens, {name for name, body in reader.macros.items() if body is None})
 
 
 class _Reader:
@@ -59,19 +43,22 @@ class _Reader:
 
     def add(self, path: Path, text: str) -> None:
         self._seen.add(path.resolve())
-        conditions = _Conditions()
-        for line in _lines(text):
-            if line[:1] != ["#"]:
-                if conditions.hold:
-                    self.tokens += self._expanded(line)
-            elif len(line) > 1 and not conditions.directive(line[1], line[2:], self.macros) and conditions.hold:
-                self._directive(line[1], line[2:], path)
+        conditions, holds = _Conditions(), True
+        for kind, match in lex(re.sub(r"\\[^\S\n]*\n", "", text)):
+            if kind != "directive":
+                if holds:
+                    self.tokens += self._expanded([match[0]]) if match[0] in self.macros else (match[0],)
+                continue
+            words = [word[0] for _, word in lex(match[0][1:])]
+            if words and not conditions.directive(words[0], words[1:], self.macros) and holds:
+                self._directive(match[0], words[0], words[1:], path)
+            holds = conditions.hold
 
-    def _directive(self, name: str, rest: list[str], path: Path) -> None:
+    def _directive(self, text: str, name: str, rest: list[str], path: Path) -> None:
         if name == "define" and rest:
-            # A macro with parameters has its parenthesis right behind the name: `_lines` keeps that as one token.
-            word, parenthesis, _ = rest[0].partition("(")
-            self.macros[word] = None if parenthesis else rest[1:]
+            # The parenthesis of a macro with parameters follows its name without a space.
+            with_parameters = re.match(r"#\s*define\s+\w+\(", text)
+            self.macros[rest[0]] = None if with_parameters else rest[1:]
         elif name == "undef" and rest:
             self.macros.pop(rest[0], None)
         elif name == "include" and rest and rest[0].startswith('"'):
@@ -128,23 +115,3 @@ def _holds(name: str, rest: list[str], macros: dict[str, list[str] | None]) -> b
     if len(words) == 2 and words[0] == "defined":
         return (words[1] in macros) != negated
     return (words[0] != "0") != negated if len(words) == 1 else True
-
-
-def _lines(text: str) -> Iterator[list[str]]:
-    """The tokens of each line that has any; in a `#define`, a name and the parenthesis right behind it are one."""
-    line: list[str] = []
-    behind = -1  # where the last token ended
-    for match in _TOKEN.finditer(re.sub(r"\\[^\S\n]*\n", "", text)):
-        if match.lastgroup == "space":
-            continue
-        if match.lastgroup == "newline":
-            if line:
-                yield line
-            line = []
-        elif match[0] == "(" and match.start() == behind and line[:2] == ["#", "define"] and len(line) == 3:
-            line[2] += "("
-        else:
-            line.append(match[0])
-        behind = match.end()
-    if line:
-        yield line

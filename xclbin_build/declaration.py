@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from .cpp_source import is_word
+from .cpp_lexer import is_word
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 _ATTRIBUTES = ("__attribute__", "__attribute", "alignas", "__declspec")
@@ -41,7 +41,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Function:
+class Prototype:
     """A function: the words of its result's type, and the tokens of each parameter."""
 
     result: tuple[str, ...]
@@ -54,7 +54,7 @@ class Function:
 class Declarator:
     """What a parameter or an alias declares: `stars` pointers to `base`, or an array of `extents` dimensions of it.
 
-    base: tokens of the type without qualifiers; const: whether it is constant. name: "" if there is none. With both
+    base: tokens of the type without qualifiers; const: whether it is constant. name: "" without one. With both
     pointers and extents it is an array of pointers; a pointer to an array counts as an array of one dimension more, as
     which a parameter is the same.
     """
@@ -119,7 +119,7 @@ def statements(tokens: Sequence[str]) -> Iterator[Statement]:
         i = end
 
 
-def function(statement: Statement, name: str) -> Function | None:
+def function(statement: Statement, name: str) -> Prototype | None:
     """The function `name`, if a statement declares or defines it."""
     tokens = without_attributes(statement.tokens)
     for i in range(1, len(tokens) - 1):
@@ -132,7 +132,7 @@ def function(statement: Statement, name: str) -> Function | None:
     result = tuple(word for word in head if word not in ("extern", "inline", linkage))
     inner = tokens[i + 2 : _behind(tokens, i + 1) - 1]
     parameters = split(inner) if inner not in ((), ("void",)) else []
-    return Function(result, tuple(parameters), statement.body, linkage == '"C"' if linkage else statement.c_linkage)
+    return Prototype(result, tuple(parameters), statement.body, linkage == '"C"' if linkage else statement.c_linkage)
 
 
 def split(tokens: Sequence[str]) -> list[tuple[str, ...]]:

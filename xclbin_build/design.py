@@ -95,7 +95,7 @@ class Kernel:
 
     @property
     def takes_commands(self) -> bool:
-        """Whether it runs a command list, whose commands the software card cuts into slices."""
+        """Whether it runs a command list, whose commands the emulator cuts into slices."""
         return bool(self.cores) or self.engine is not None
 
     @property
@@ -186,7 +186,7 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
 
 
 def _same_engines(recipe: recipes.Recipe) -> None:
-    """RecipeError for engines of several sizes: on the software card they are one program."""
+    """Raises RecipeError for engines of several sizes: the emulator compiles them as one program."""
     kernels = [kernel for kernel in recipe.kernels if kernel.engine is not None]
     engines = {kernel.engine: kernel.name for kernel in kernels}
     for kernel in kernels:

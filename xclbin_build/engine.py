@@ -1,21 +1,22 @@
-"""Sizes of the dataflow engine of a kernel: what a recipe says of it, and the header that its sources take them from.
+"""Sizes of the dataflow engine of a kernel: the table of a recipe, and the header that its sources include.
 
-[kernel.engine]
-engine = "8x32x16"      # pixels x output channels x input channels of the array
-element = "int8"        # or "bfloat16", "float32"
-lanes = 64              # of the epilogue; by default as many as keep up with 4 steps a tile
-window = 2048           # words of 16 channels in each of the window's banks
-weights = 1024          # steps of the array in a memory of weights
-tiles = 64              # tiles of output channels whose parameters lie there with them
-taps = 128              # positions of a kernel
-port_bits = 512         # of the ports of input and weights; 128 where memory's own ports have no more
-storage = "uram"        # of the window and the weights; or "bram"
-vector_lanes = 16       # of the side that works on rows: 2, 4, 8 or, of int8, 16; 0 for none
-vector_depth = 512      # words of 16 channels in each of its memories
-vector_blocks = 32      # blocks of 16 channels whose gamma and beta it holds
-row_sums = true         # whether a map as second operand (attention's keys and values) may have a zero point
-partial_sums = true     # whether layers whose weights or rows are more than the memories are cut into several commands
-activations = true      # of bfloat16: whether functions such as SiLU are applied by table; of int8 they always are
+The keys of `[kernel.engine]`, each with an example:
+
+* `engine = "8x32x16"`: pixels x output channels x input channels of the array
+* `element = "int8"`: or "bfloat16", "float32"
+* `lanes = 64`: lanes of the epilogue; by default enough for 4 steps a tile
+* `window = 2048`: words of 16 channels in each of the window's banks
+* `weights = 1024`: steps of the array in a memory of weights
+* `tiles = 64`: tiles of output channels whose parameters lie there with them
+* `taps = 128`: positions of a kernel
+* `port_bits = 512`: width of the ports of input and weights; 128 if the memory's ports have no more
+* `storage = "uram"`: memory of the window and the weights; or "bram"
+* `vector_lanes = 16`: lanes of the vector side: 2, 4, 8, or 16 for int8; 0 without a vector side
+* `vector_depth = 512`: words of 16 channels in each of its memories
+* `vector_blocks = 32`: blocks of 16 channels whose gamma and beta it holds
+* `row_sums = true`: whether a feature map as second operand (attention's keys and values) may have a zero point
+* `partial_sums = true`: whether layers that exceed the memories are cut into several commands
+* `activations = true`: whether a bfloat16 engine applies functions such as SiLU by table; int8 always does
 """
 
 from __future__ import annotations

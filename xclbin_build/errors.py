@@ -1,4 +1,4 @@
-"""The errors of xclbin_build. Every message is a sentence that names the thing at fault and the way out."""
+"""The errors of xclbin_build. Every message is a sentence that names the thing at fault and what to do."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class EmulationSources:
 
 
 def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSources:
-    """Renders the sources for the software card.
+    """Renders the sources for the emulator.
 
     counting: those of kernels that count cycles; raises RecipeError for a design that cannot.
     """
@@ -51,7 +51,7 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
     shared |= _texts(SIM, STAND_INS, STAND_INS / "utils")
     if counting:
         own |= cycles.headers(design)
-    shared["leave.cpp"] = (LIB / "leave.cpp").read_text()
+    shared["exit_guard.cpp"] = (LIB / "exit_guard.cpp").read_text()
     for core in design.cores:
         (own if core.user else shared)[f"core_{core.name}.cpp"] = _render("core_unit.cpp.j2", design, core=core)
     opcodes = [opcode for core in design.cores for opcode in core.opcodes]

@@ -2,23 +2,34 @@
 
 manifest_version  version of this layout
 command_version   COMMAND_VERSION of the command.hpp that the kernels were built from
+
 target            emu | sw_emu | cycles | hw_emu | hw
-isa, plan         instruction set of an emulation's shared object, and the one that its tiles are planned for (the same
-                  where there is none); "" for hardware
+
+isa, plan         instruction set of an emulation's shared object, and the one that its tiles are planned for (by
+                  default the same); "" for hardware
+
 recipe, platform  name of the recipe; table of the platform (name, speeds for the cost model, resources)
-tuning            what the software card's host does well, as its platform's file has it for that plan; left out if it
-                  has nothing, as a card's
-multiplies        what an emulation's CPU multiplies and lowering has ways of its own for (toolchain/isa.py): names
+tuning            figures of the emulator's host CPU, from the platform's file, for this plan; left out for a card
+
+multiplies        instructions of an emulation's CPU that lowering has special commands for (toolchain/isa.py): names
+
 tiles             {NAME: value} of the tile constants
 banks             [{tag, base, bytes}]
 kernels           [{name, lanes, cores, opcodes, weights, activations, compute_units: [{name, base}],
-                    args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar;
-                  weights, activations: {opcode: [NAME]}, what the elements of packed weights, and of operands in the
-                  arena, may be; an opcode that is missing there takes elements of four bytes.
-                  Of an engine: engine, its sizes (xclbin_build/engine.py); same_as in args that take the buffer of
-                  another one; together, if its compute units share each command of a launch: the first is started,
-                  with a list for each of them, one behind the other; of hardware, peers: which arguments those of
-                  the kernel itself are, maps' by bank, the unit in which they meet, and bytes of a page of maps
+                    args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar
+
+                  weights, activations: {opcode: [NAME]}, the supported elements of packed weights and of operands in
+                  the arena; without an entry, elements have four bytes
+
+                  An engine has also `engine`, its sizes (xclbin_build/engine.py), and `same_as` in args that share the
+                  buffer of another argument.
+
+                  `together` is set if its CUs share each command of a launch. The first CU is then started, with the
+                  lists of all CUs one behind the other.
+
+                  `peers` of hardware: the arguments of the kernel itself (those of feature maps by bank), the CU that
+                  synchronizes the others, and the bytes of a page of feature maps.
+
 opcodes           {name: number}
 enums             {enum: {NAME: value}} as command.hpp and user cores spell them
 commands          {opcode: [{field, type, word, count}]}
@@ -43,7 +54,7 @@ KEY = "fpga_dynamo"
 MANIFEST_VERSION = 1
 COMMAND_VERSION = 2  # newest command record that this package understands
 TARGETS = ("emu", "sw_emu", "cycles", "hw_emu", "hw")
-EMULATED = ("emu", "sw_emu", "cycles")  # compiled by g++, run by the software card
+EMULATED = ("emu", "sw_emu", "cycles")  # compiled by g++, run by the emulator
 
 
 def describe(design: Design, target: str, isa: str, plan: str = "", multiplies: Sequence[str] = ()) -> dict[str, Any]:

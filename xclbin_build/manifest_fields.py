@@ -86,7 +86,7 @@ class Peers:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelFields:
     name: Name
     lanes: bool
     cores: list[Name]
@@ -164,7 +164,7 @@ class Manifest:
     platform: Platform
     tiles: dict[str, Count]
     banks: list[Bank]
-    kernels: list[Kernel]
+    kernels: list[KernelFields]
     opcodes: dict[str, Annotated[int, Range(1, 2**31 - 1)]]
     enums: dict[str, dict[str, Word]]
     commands: dict[str, list[CommandField]]

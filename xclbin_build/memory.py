@@ -1,4 +1,4 @@
-"""The memories of a platform as the counting card models them: `[memory.KIND]` of the platform's file.
+"""The memories of a platform as the cycle simulator models them: `[memory.KIND]` of the platform's file.
 
     [memory.ddr4]
     dram = "ddr4_2400"     # a file of memories/, or a path that ends in .toml
@@ -35,11 +35,12 @@ _PATH = ("path_ns", "link_bits", "link_mhz")
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryModel:
     """A kind of memory bank and the way to it from a kernel's port.
 
-    map: address bits from the lowest one of an access on, `g` bank group, `b` bank, `c` column, each with how many bits
-    there are; the rest is the row. figures: all others, by the names that they have in the files.
+    map: address bits from the lowest one of an access on: `g` bank group, `b` bank, `c` column, each with its number of
+    bits. The other bits are the row.
+    figures: all others, by the names that they have in the files.
     """
 
     dram: str
@@ -74,7 +75,7 @@ class Memory:
         }  # fmt: skip
 
 
-def load(table: toml_table.Table, directory: Path) -> Memory:
+def load(table: toml_table.Table, directory: Path) -> MemoryModel:
     """A `[memory.KIND]` table; `directory` is where paths in it begin.
 
     Raises RecipeError for an unknown memory, a missing or unknown key, and figures that do not fit each other.
@@ -90,14 +91,14 @@ def load(table: toml_table.Table, directory: Path) -> Memory:
     figures = {key: _figure(table, key, zero=key == "path_ns") for key in _PATH}
     figures |= {key: float(_count(timing, key)) for key in _COUNTS}
     figures |= {key: _figure(timing, key) for key in (*_CLOCKS, *_TIMES)}
-    memory = Memory(dram, timing.name("map", TITLE), figures)
+    memory = MemoryModel(dram, timing.name("map", TITLE), figures)
     _check(memory, timing.where)
     if figures["link_bits"] % 8:
         raise RecipeError(f"{table.where}: 'link_bits' must be a multiple of 8, not {figures['link_bits']:g}.")
     return memory
 
 
-def header(memories: dict[str, Memory], banks: list[tuple[str, str, int, int]], clock_mhz: float) -> str:
+def header(memories: dict[str, MemoryModel], banks: list[tuple[str, str, int, int]], clock_mhz: float) -> str:
     """`memory_generated.hpp` for the simulator.
 
     memories: by kind. banks: tag, kind, first device address and bytes of each. clock_mhz: the kernel's.
@@ -113,7 +114,7 @@ def header(memories: dict[str, Memory], banks: list[tuple[str, str, int, int]], 
     return "\n".join([*lines, "};", "}", "}", ""])
 
 
-def _check(memory: Memory, where: str) -> None:
+def _check(memory: MemoryModel, where: str) -> None:
     figures = memory.figures
     fields = re.findall(r"([gbc])([1-9])", memory.map)
     if " ".join(letter + bits for letter, bits in fields) != memory.map or not fields:

@@ -1,8 +1,8 @@
 """Compute units that work together, on a card: their kernel's arguments, the kernel in which they meet, and links.
 
-Host software and the software card know such an engine by the arguments of one that is alone. On a card each of its
-ports to maps is one for each bank that the maps are spread over (hls_kernels/engine/paged_port.hpp), each unit has
-commands and weights in a bank of its own, and streams lead to a kernel in which all wait for each other (peers.hpp).
+Host software and the emulator use the arguments of a single engine. On a card the feature maps are spread over several
+banks, and each port to feature maps becomes one port for each bank (hls_kernels/engine/paged_port.hpp). Each CU has its
+commands and weights in a bank of its own. Streams lead to a kernel that synchronizes the CUs (peers.hpp).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Platforms: the memory banks, resources and speed of a card, from platforms/*.toml.
 
-That of the software card also says what its host does well, in `[tuning]`; figures of one instruction set are in a
-table of its name (`[tuning.winograd.x86-64-v3]`), and hold for what is planned for that.
+The file of the emulator also has figures of the host CPU, in `[tuning]`. Figures of one instruction set are in a table
+of its name (`[tuning.winograd.x86-64-v3]`), and hold for tiles planned for this instruction set.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Region:
 class Platform:
     """A card. `speeds` are the figures that lowering's cost model starts from; `resources` the FPGA's totals.
 
-    regions: empty for the software card. source: who says what the shell leaves of them.
-    memories: how the counting card models each kind of bank; empty if the file does not say.
+    regions: empty for the emulator. source: who says what the shell leaves of them.
+    memories: how the cycle simulator models each kind of bank; empty if the file does not say.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Platform:
     regions: tuple[Region, ...] = ()
     source: str = ""
     tuning: dict[str, Any] = field(default_factory=dict)
-    memories: dict[str, memory.Memory] = field(default_factory=dict)
+    memories: dict[str, memory.MemoryModel] = field(default_factory=dict)
 
     @property
     def slrs(self) -> int:
@@ -162,7 +162,7 @@ def load(name_or_path: str | Path) -> Platform:
 
 
 def _resources(platform: toml_table.Table) -> dict[str, int]:
-    """`[resources]`, the device's totals; empty if there are none."""
+    """`[resources]`, the device's totals; empty if the file does not say."""
     if "resources" not in platform.values:
         return {}
     table = toml_table.Table(platform.get("resources", dict), f"{platform.where} [resources]")
@@ -202,10 +202,10 @@ def _count(table: toml_table.Table, key: str) -> int:
     return value
 
 
-def _memories(platform: toml_table.Table, banks: tuple[Bank, ...], directory: Path) -> dict[str, memory.Memory]:
-    """`[memory.KIND]` of each kind of bank; empty if there is none."""
+def _memories(platform: toml_table.Table, banks: tuple[Bank, ...], directory: Path) -> dict[str, memory.MemoryModel]:
+    """`[memory.KIND]` of each kind of bank; empty if the file does not say."""
     known = list(dict.fromkeys(bank.kind for bank in banks))
-    found: dict[str, memory.Memory] = {}
+    found: dict[str, memory.MemoryModel] = {}
     for kind, entry in platform.tables("memory", kinds.IDENTIFIER).items():
         if kind not in known:
             raise RecipeError(f"{entry.where}: the platform has no bank of kind '{kind}'; {did_you_mean(kind, known)}")
@@ -214,7 +214,7 @@ def _memories(platform: toml_table.Table, banks: tuple[Bank, ...], directory: Pa
 
 
 def _tuning(platform: toml_table.Table) -> dict[str, Any]:
-    """`[tuning]`, every figure a number of 0 or more; empty if there is none."""
+    """`[tuning]`, every figure a number of 0 or more; empty if the file does not say."""
     if "tuning" not in platform.values:
         return {}
     if platform.get("part", str) != NO_PART:

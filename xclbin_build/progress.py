@@ -1,4 +1,4 @@
-"""What one sees of a build: a line on stderr, which a terminal keeps up to date and a file gets anew now and then."""
+"""Progress of a build: a line on stderr, which a terminal updates in place and a file repeats from time to time."""
 
 from __future__ import annotations
 

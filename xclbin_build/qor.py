@@ -28,7 +28,7 @@ HEADER = "qor_generated.hpp"
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopContract:
     """A pipelined loop: initiation interval and depth (latency of an iteration) in cycles, and why."""
 
     ii: int
@@ -48,7 +48,7 @@ class Code:
 class Contract:
     """All labels of a core."""
 
-    loops: dict[str, Loop]
+    loops: dict[str, LoopContract]
     code: dict[str, Code]
 
 
@@ -57,7 +57,7 @@ def load(*paths: Path) -> Contract:
 
     Raises RecipeError for a missing or unknown key, a figure below 1, and a label that is no identifier or comes twice.
     """
-    loops: dict[str, Loop] = {}
+    loops: dict[str, LoopContract] = {}
     code: dict[str, Code] = {}
     for path in paths:
         table = toml_table.load(path)
@@ -65,7 +65,7 @@ def load(*paths: Path) -> Contract:
         for label, entry in table.tables("loop", TITLE).items():
             entry.allow(["ii", "depth", "why"])
             _new(label, entry, {*loops, *code})
-            loops[label] = Loop(_cycles(entry, "ii"), _cycles(entry, "depth"), entry.get("why", str))
+            loops[label] = LoopContract(_cycles(entry, "ii"), _cycles(entry, "depth"), entry.get("why", str))
         for label, entry in table.tables("code", TITLE).items():
             entry.allow(["cycles", "why"])
             _new(label, entry, {*loops, *code})

@@ -12,7 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from . import cpp_source
-from .declaration import Declarator, Function, Statement, aliases, declarator, enumerations, function, statements
+from .declaration import (
+    Declarator,
+    Prototype,
+    Statement,
+    aliases,
+    declarator,
+    enumerations,
+    function,
+    statements,
+)
 from .errors import RecipeError
 
 FIRST_ARGUMENT = 0x10
@@ -98,7 +107,7 @@ def parse_kernel(source: Path, kernel: str) -> list[Argument]:
     return arguments
 
 
-def _definition(found: Sequence[Statement], source: Path, kernel: str) -> Function:
+def _definition(found: Sequence[Statement], source: Path, kernel: str) -> Prototype:
     functions = [known for statement in found if (known := function(statement, kernel)) is not None]
     linked = any(known.c_linkage for known in functions)  # a declaration in a header is enough
     definitions = [known for known in functions if known.defined and "template" not in known.result]
@@ -132,7 +141,7 @@ class _Types:
         return what
 
     def scalar_bytes(self, base: Sequence[str]) -> int:
-        """Bytes of a value of the type, 0 if it is none of a kernel's."""
+        """Bytes of a value of the type, 0 if a kernel does not support it."""
         words = _unqualified(base)
         if words[:1] == ["enum"]:
             words = words[1:]

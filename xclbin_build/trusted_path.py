@@ -50,7 +50,7 @@ def printable(path: str | Path) -> str:
 
 
 def weakness(path: str | Path, *, any_owner: bool = False) -> Weakness | None:
-    """The first place on the way to `path` that others can change; None if there is none.
+    """The first place on the way to `path` that others can change; None if only trusted users can.
 
     What does not exist has no weakness. any_owner: others may own it, unless anybody could have put it there.
     """

@@ -1,5 +1,4 @@
-// The check of a command before it runs on the software card: what the engine refuses, and that all operands lie in their
-// regions.
+// The check of a command before it runs on the emulator: the engine supports it, and all operands lie in their regions.
 #pragma once
 #ifndef __VITIS_HLS__
 #include "lib/bounds.hpp"

@@ -45,8 +45,8 @@ inline void flatten(mac_command& c) {
     c.in_width = c.out_width = BEAT;
 }
 
-// What a process takes beside its iterations, as counted on the counting card: a pass of the array, of the epilogue and of
-// store, a window, and a burst.
+// Cycles of a process beside its iterations, from the cycle simulator: for a pass of the array, of the epilogue and of
+// store, for a window, and for a burst.
 constexpr double PASS_ARRAY = 40, PASS_EPILOGUE = 75, PASS_STORE = 30, WINDOW_LOAD = 140, BURST = 7;
 
 // Cycles that a command takes, roughly: pass by pass the longest of what its processes do, over all of it the longest of

@@ -67,7 +67,7 @@
 #ifndef ENGINE_VECTOR_BLOCKS
 #define ENGINE_VECTOR_BLOCKS 32
 #endif
-// 0 lanes: there is none.
+// 0 lanes: the engine has no vector side.
 #define ENGINE_HAS_VECTOR (ENGINE_VECTOR_LANES > 0)
 #define ENGINE_FUNCTIONS (ENGINE_ELEMENT == 1 && ENGINE_ACTIVATIONS)
 // Results of bfloat16 operands may stay float32 on their way to the vector side (MAC_WIDE, VECTOR_WIDE).

@@ -1,7 +1,7 @@
 // The CPU schedule's inner product: a line of packed weights (16 output channels of 4 bytes) times 4 bytes of activations.
 //
-// int8: activations come with their sign bit flipped, as the unsigned operand that vpdpbusd wants; the 128 that this adds to
-// each is taken off again through the weights' sums (cpu.hpp).
+// In int8, activations have their sign bit flipped, because vpdpbusd requires an unsigned operand. This adds 128 to each
+// activation. The sums of the weights correct it (cpu.hpp).
 #pragma once
 #include <cstdint>
 #include <cstring>

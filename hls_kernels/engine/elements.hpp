@@ -32,6 +32,7 @@ inline float float_of_bits(uint32_t bits) {
 }
 
 // What is common to the element types: the type in memory, that of products' sums, and the ways between.
+// \tparam KIND Element of the feature maps, an element_kind.
 template <int KIND>
 struct element_traits;
 
@@ -57,7 +58,7 @@ struct element_traits<ELEMENT_BFLOAT16> {
         if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<element_t>(bits >> 16 | 0x40);
         return rounded(bits);
     }
-    // Of the bits of what is no NaN.
+    // The bits of a float that is not NaN, rounded.
     static element_t rounded(uint32_t bits) {
         return static_cast<element_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
     }
@@ -95,6 +96,7 @@ struct beat_t {
 #endif
 
 // Element `i` of a line, and 32 bits of it; bytes lie little-endian.
+// \tparam LINE Line or beat of bytes.
 template <class LINE>
 element_t element_of(const LINE& line, int i) {
 #pragma HLS inline
@@ -107,12 +109,14 @@ element_t element_of(const LINE& line, int i) {
                          static_cast<uint32_t>(line.byte[4 * i + 3]) << 24);
 #endif
 }
+// \tparam LINE Line or beat of bytes.
 template <class LINE>
 uint32_t bits32_of(const LINE& line, int i) {
 #pragma HLS inline
     return line.byte[4 * i] | line.byte[4 * i + 1] << 8 | line.byte[4 * i + 2] << 16 |
            static_cast<uint32_t>(line.byte[4 * i + 3]) << 24;
 }
+// \tparam LINE Line or beat of bytes.
 template <class LINE>
 void set_bits32(LINE& line, int i, uint32_t bits) {
 #pragma HLS inline
@@ -121,6 +125,7 @@ void set_bits32(LINE& line, int i, uint32_t bits) {
         line.byte[4 * i + b] = static_cast<uint8_t>(bits >> 8 * b);
     }
 }
+// \tparam LINE Line or beat of bytes.
 template <class LINE>
 void set_element(LINE& line, int i, element_t x) {
 #pragma HLS inline
@@ -133,6 +138,7 @@ void set_element(LINE& line, int i, element_t x) {
     set_bits32(line, i, bits_of(x));
 #endif
 }
+// \tparam LINE Line or beat of bytes.
 template <class LINE>
 word_t word_of(const LINE& line, int j) {
 #pragma HLS inline
@@ -161,6 +167,7 @@ inline void add_word(line_t& line, const word_t& w) {
     set_word(line, BEAT - 1, w);
 }
 // A beat more of a line, which comes as several of them.
+// \tparam BEAT_TYPE Beat of a port, of at most LINE_BYTES bytes.
 template <class BEAT_TYPE>
 void add_beat(line_t& line, const BEAT_TYPE& beat) {
 #pragma HLS inline

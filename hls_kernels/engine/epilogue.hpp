@@ -20,6 +20,7 @@ struct finished_t {
 
 // `middle_of` and `last_of` look up the table, where the command has one.
 #if ENGINE_ELEMENT == 0
+// \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
 finished_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
                   const LOOKUP& middle_of, const LOOKUP& last_of) {
@@ -34,6 +35,7 @@ finished_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, elemen
     return {c.flags & MAC_TABLE ? last_of(result) : static_cast<element_t>(result), bits_of_sum(sum)};
 }
 #else
+// \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
 finished_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
                   const LOOKUP&, const LOOKUP& last_of) {

@@ -1,13 +1,16 @@
-// A function of a rounded bfloat16 result, such as SiLU: a table where it bends, and laws beside it.
+// A function of a rounded bfloat16 result, such as SiLU: a table where the function is curved, and laws elsewhere.
 //
-// A rounded result has 65,536 values, so whatever eager makes of each can be looked up. Most of these entries would say the
-// same: towards 0 an activation is a constant or a line through 0, far out as well. So a table has the numbers of
-// FUNCTION_EXPONENTS neighbouring exponents, and what is smaller or larger follows a law of its sign. Who makes a table
-// compares all results (fpga_dynamo/lowering/ops/engine/floats/functions.py).
+// A rounded result has 65,536 values, so the result of eager mode can be looked up for each. Most entries would follow a
+// simple law: towards 0 and far from 0 an activation is a constant or a line through 0. So a table has the numbers of
+// FUNCTION_EXPONENTS neighbouring exponents. Smaller and larger numbers follow a law for their sign. The code that makes a
+// table compares all results (fpga_dynamo/lowering/ops/engine/floats/functions.py).
 //
-// In memory a line, 16 words of 32 bits: the table's first exponent; the results of the infinities, that of +inf in the lower
-// half; of each law the slope, a float32; and of each law the constant in the lower half, with bit 16 where it is a line. Laws
-// are those below the table of positive and negative numbers, then those above it. Behind it the entries: [sign][exponent]
+// In memory a function begins with a line, 16 words of 32 bits:
+//   `word 0`        the table's first exponent.
+//   `word 1`        the results of the infinities, that of +inf in the lower half.
+//   `words 2 to 5`  the slope of each law, a float32.
+//   `words 6 to 9`  the constant of each law in the lower half, with bit 16 if the law is a line.
+// Laws are those below the table of positive and negative numbers, then those above it. The entries follow: [sign][exponent]
 // [mantissa].
 #pragma once
 #include "elements.hpp"
@@ -43,6 +46,7 @@ inline laws_t laws_of(const line_t& line) {
 }
 
 // `entry_of` answers an entry of the table by its index.
+// \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
 element_t function_of(element_t x, const laws_t& laws, const LOOKUP& entry_of) {
 #pragma HLS inline

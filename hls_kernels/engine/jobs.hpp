@@ -20,8 +20,10 @@ typedef number<COMMAND_BITS> command_index_t;
 inline command_index_t commands_of(uint32_t count) { return static_cast<ap_uint<COMMAND_BITS>>(count); }
 
 // How many bits a field has; one that can be negative has a sign beside them.
+// \tparam BITS Bits of the field without its sign.
 template <int BITS>
 struct bits {};
+// \tparam BITS Bits of the field without its sign.
 template <int BITS>
 struct with_sign {};
 
@@ -30,11 +32,13 @@ typedef hls::stream<uint32_t, JOB_WORDS> job_words;
 // Visits of the fields of a list: to write them, and to read them again.
 struct job_writer {
     job_words& to;
+    // \tparam WIDTH Width of the field, bits or with_sign.
     template <class WIDTH>
     void operator()(int32_t x, WIDTH) {
 #pragma HLS inline
         to.write(static_cast<uint32_t>(x));
     }
+    // \tparam WIDTH Width of the field, bits or with_sign.
     template <class WIDTH>
     void operator()(uint32_t x, WIDTH) {
 #pragma HLS inline
@@ -47,11 +51,13 @@ struct job_writer {
 };
 struct job_reader {
     job_words& from;
+    // \tparam BITS Bits of the field without its sign.
     template <int BITS>
     void operator()(int32_t& x, bits<BITS>) {
 #pragma HLS inline
         x = static_cast<int32_t>(static_cast<ap_uint<BITS>>(from.read()));
     }
+    // \tparam BITS Bits of the field without its sign.
     template <int BITS>
     void operator()(int32_t& x, with_sign<BITS>) {
 #pragma HLS inline
@@ -72,11 +78,13 @@ struct job_reader {
 };
 // Takes the bits that a field has, before the plan is made of them.
 struct job_narrower {
+    // \tparam BITS Bits of the field without its sign.
     template <int BITS>
     void operator()(int32_t& x, bits<BITS>) {
 #pragma HLS inline
         x = static_cast<int32_t>(static_cast<ap_uint<BITS>>(x));
     }
+    // \tparam BITS Bits of the field without its sign.
     template <int BITS>
     void operator()(int32_t& x, with_sign<BITS>) {
 #pragma HLS inline
@@ -89,10 +97,12 @@ struct job_narrower {
 // Whether all fields of a list are as narrow as it says, for the check of a command.
 struct job_check {
     bool fits;
+    // \tparam BITS Bits of the field without its sign.
     template <int BITS>
     void operator()(int32_t x, bits<BITS>) {
         fits = fits && (BITS >= 32 || (x >= 0 && x >> (BITS < 31 ? BITS : 31) == 0));
     }
+    // \tparam BITS Bits of the field without its sign.
     template <int BITS>
     void operator()(int32_t x, with_sign<BITS>) {
         fits = fits && (x >> (BITS < 31 ? BITS : 31) == 0 || x >> (BITS < 31 ? BITS : 31) == -1);
@@ -101,6 +111,7 @@ struct job_check {
     void operator()(float, bits<32>) {}
 };
 
+// \tparam FIELDS List of fields, with a static function visit(visitor, job).
 template <class FIELDS>
 class job_stream {
 public:
@@ -137,6 +148,8 @@ private:
 };
 
 // Where the passes of a command lead (plan.hpp, next_pass).
+// \tparam F Visitor, called with a field and its width.
+// \tparam JOB Job, constant or not.
 template <class F, class JOB>
 void visit_passes(F& f, JOB& j) {
 #pragma HLS inline
@@ -147,6 +160,8 @@ void visit_passes(F& f, JOB& j) {
     f(j.p.sets_outside, bits<1>());
 }
 // And how large they are.
+// \tparam F Visitor, called with a field and its width.
+// \tparam JOB Job, constant or not.
 template <class F, class JOB>
 void visit_sizes(F& f, JOB& j) {
 #pragma HLS inline
@@ -156,6 +171,8 @@ void visit_sizes(F& f, JOB& j) {
     f(j.p.tiles_last, bits<TILE_BITS>());
 }
 // Of a process that loads the window, or fills it.
+// \tparam F Visitor, called with a field and its width.
+// \tparam JOB Job, constant or not.
 template <class F, class JOB>
 void visit_windows(F& f, JOB& j) {
 #pragma HLS inline
@@ -175,6 +192,8 @@ void visit_windows(F& f, JOB& j) {
 }
 
 struct input_fields {
+    // \tparam F Visitor, called with a field and its width.
+    // \tparam JOB Job, constant or not.
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
@@ -194,6 +213,8 @@ struct input_fields {
     }
 };
 struct window_fields {
+    // \tparam F Visitor, called with a field and its width.
+    // \tparam JOB Job, constant or not.
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
@@ -215,6 +236,8 @@ struct window_fields {
     }
 };
 struct weight_fields {
+    // \tparam F Visitor, called with a field and its width.
+    // \tparam JOB Job, constant or not.
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
@@ -240,6 +263,8 @@ struct weight_fields {
     }
 };
 struct feed_fields {
+    // \tparam F Visitor, called with a field and its width.
+    // \tparam JOB Job, constant or not.
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
@@ -286,6 +311,8 @@ struct feed_fields {
     }
 };
 struct mac_fields {
+    // \tparam F Visitor, called with a field and its width.
+    // \tparam JOB Job, constant or not.
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
@@ -299,6 +326,8 @@ struct mac_fields {
 };
 
 // Of the processes behind the array: the way of a pass's results (processes/out_walk.hpp, tile_walk.hpp).
+// \tparam F Visitor, called with a field and its width.
+// \tparam JOB Job, constant or not.
 template <class F, class JOB>
 void visit_results(F& f, JOB& j) {
 #pragma HLS inline
@@ -311,6 +340,8 @@ void visit_results(F& f, JOB& j) {
     f(j.c.sums, bits<32>());
 }
 // Of those that go through the planes of the output.
+// \tparam F Visitor, called with a field and its width.
+// \tparam JOB Job, constant or not.
 template <class F, class JOB>
 void visit_planes(F& f, JOB& j) {
 #pragma HLS inline
@@ -324,6 +355,8 @@ void visit_planes(F& f, JOB& j) {
     f(j.p.image_sums, bits<ELEMENT_BITS>());
 }
 struct residual_fields {
+    // \tparam F Visitor, called with a field and its width.
+    // \tparam JOB Job, constant or not.
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
@@ -348,6 +381,8 @@ struct residual_fields {
     }
 };
 struct epilogue_fields {
+    // \tparam F Visitor, called with a field and its width.
+    // \tparam JOB Job, constant or not.
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
@@ -375,6 +410,8 @@ struct epilogue_fields {
     }
 };
 struct store_fields {
+    // \tparam F Visitor, called with a field and its width.
+    // \tparam JOB Job, constant or not.
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline

@@ -5,8 +5,8 @@
 // anything finite: their weights are 0.
 //
 // A folded map, for the first layer of a network: [height * width][pixel_channels], 1, 2, 4 or 8 channels a pixel. The window
-// then has words of 16 / pixel_channels neighbouring pixels, and a row of the kernel takes as many words as it takes to
-// cover it: with 3 channels (and a fourth of weight 0) a 7 x 7 kernel takes 14 steps instead of 49.
+// then has words of 16 / pixel_channels neighbouring pixels, and a row of the kernel needs as many words as cover it. With 3
+// channels (and a fourth of weight 0) a 7 x 7 kernel needs 14 steps instead of 49.
 //
 // Packed weights: [tile][step][block of the tile][line], where steps go through the kernel's rows and columns (words, if
 // folded), the tile's blocks of input channels and, on arrays that take fewer than 16 channels a step, parts of these. A line
@@ -46,6 +46,7 @@ inline int64_t packed_lines(const mac_command& c, const plan_t& p) {
 
 // Packs the weights of a command. `weight(oc, ky, kx, channel)` answers an element, with the channel counted within its group;
 // it is asked for what exists only.
+// \tparam WEIGHT Function from output channel, input channel and tap to a weight.
 template <class WEIGHT>
 std::vector<line_t> pack_weights(const mac_command& c, int32_t out_channels, int32_t in_channels, WEIGHT weight) {
     const plan_t p = plan_of(c);

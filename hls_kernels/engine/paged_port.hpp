@@ -19,15 +19,19 @@ constexpr int PAGE_BYTES = ENGINE_PAGE_BYTES;
 
 // The ports to the last N of the banks. One is chosen by comparisons, each access stands once for each bank: interfaces of a
 // kernel are no array that a number at run time could be an index of.
+// \tparam T Element of a port.
+// \tparam N Number of ports in this part of the list.
 template <class T, int N>
 class bank_ports {
 public:
     // One port for each bank.
+    // \tparam Rest Types of the other ports.
     template <class... Rest>
     explicit bank_ports(const hls::burst_maxi<T>& first, const Rest&... rest) : port_(first), others_(rest...) {
         static_assert(1 + sizeof...(rest) == N, "a port for each bank");
     }
     // f of the bank's port.
+    // \tparam F Function that accepts a port.
     template <class F>
     auto at(uint32_t bank, F f) -> decltype(f(std::declval<hls::burst_maxi<T>&>())) {
 #pragma HLS inline
@@ -38,10 +42,12 @@ private:
     hls::burst_maxi<T> port_;
     bank_ports<T, N - 1> others_;
 };
+// \tparam T Element of a port.
 template <class T>
 class bank_ports<T, 1> {
 public:
     explicit bank_ports(const hls::burst_maxi<T>& only) : port_(only) {}
+    // \tparam F Function that accepts a port.
     template <class F>
     auto at(uint32_t, F f) -> decltype(f(std::declval<hls::burst_maxi<T>&>())) {
 #pragma HLS inline
@@ -52,6 +58,7 @@ private:
     hls::burst_maxi<T> port_;
 };
 
+// \tparam T Element of a port.
 template <class T>
 class paged_port {
 public:
@@ -64,6 +71,7 @@ public:
         to_read_.push(offset, length);
     page_reads:
         for (page_walk at(offset, length); at.left; at.next()) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PAGES
             const uint32_t place = at.place(), pieces = at.pieces();
             banks_.at(at.bank(), [&](port& p) { p.read_request(place, pieces); });
         }
@@ -78,6 +86,7 @@ public:
         to_answer_.push(offset, length);
     page_writes:
         for (page_walk at(offset, length); at.left; at.next()) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PAGES
             const uint32_t place = at.place(), pieces = at.pieces();
             banks_.at(at.bank(), [&](port& p) { p.write_request(place, pieces); });
         }
@@ -95,12 +104,16 @@ public:
 #pragma HLS inline
         const span s = to_answer_.pop();
     page_answers:
-        for (page_walk at(s.at, s.left); at.left; at.next()) banks_.at(at.bank(), [](port& p) { p.write_response(); });
+        for (page_walk at(s.at, s.left); at.left; at.next()) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PAGES
+            banks_.at(at.bank(), [](port& p) { p.write_response(); });
+        }
     }
 
 private:
-    static constexpr uint32_t PAGE = PAGE_BYTES / sizeof(T);  // elements
-    static constexpr uint32_t SPANS = 16;                     // requests that have not been read, written or answered
+    static constexpr uint32_t PAGE = PAGE_BYTES / sizeof(T);       // elements
+    static constexpr uint32_t MOST_PAGES = (1u << 30) / PAGE + 1;  // of a request of less than 2^30 elements
+    static constexpr uint32_t SPANS = 16;  // requests that have not been read, written or answered
 
     static uint32_t bank_of(uint32_t at) { return at / PAGE % BANKS; }
     struct span {

@@ -51,11 +51,14 @@ public:
     }
 
 private:
+    // \tparam T Element of a port.
+    // \tparam I Indices of the banks.
     template <class T, std::size_t... I>
     static bank_ports<T, BANKS> all(const std::vector<hls::burst_maxi<T>>& banks, std::index_sequence<I...>) {
         return bank_ports<T, BANKS>(banks[I]...);
     }
     static beat_t* beats_of(const peer_region& r) { return reinterpret_cast<beat_t*>(r.data); }
+    // \tparam T Element of a port.
     template <class T>
     void settle(hls::burst_maxi<T>& p, const std::string& what, const peer_region& r, uint64_t beats,
                 sim::memory* memory, uint32_t outstanding = 16) {

@@ -1,11 +1,13 @@
-// Several CUs on one card that share a network: their lists have the same length, and command i of each makes a part of the same
-// layer, or is ENGINE_IDLE. Before a CU reads what others have made, all CUs must have done with the command that made it.
+// Several CUs on one card that share a network. Their lists have the same length, and command i of each computes a part of
+// the same layer, or is ENGINE_IDLE. Before a CU reads results of others, all CUs must have finished the command that
+// writes these results.
 //
-// Each `store` says so for every command, when memory has answered. `meet`, a kernel of its own, hears one token from each CU
-// and tells all of them; in a CU `hear_peers` passes it on to the two processes that read maps. `stream_connect` links them.
+// The process `store` sends a token for every command, when memory has acknowledged the writes. `meet`, a kernel of its own,
+// is a synchronization barrier: it reads one token from each CU and then sends one to all of them. In a CU `hear_peers`
+// passes the token on to the two processes that read feature maps. `stream_connect` links the kernels.
 //
-// Nothing waits in a circle: a process that loads has heard of all commands but the last PEERS_AHEAD before the one it is at,
-// and none is told before this CU's own store has done with it, so a stream of PEERS_AHEAD places is never full.
+// No deadlock is possible. A process that loads has read the tokens of all commands but the last PEERS_AHEAD before its own.
+// A token is sent only after this CU's own store has finished the command. So a stream of PEERS_AHEAD places is never full.
 #pragma once
 #include "streams.hpp"
 
@@ -31,6 +33,7 @@ struct heard_t {
 #pragma HLS inline
     await_peers:
         while (commands <= position) {
+#pragma HLS loop_tripcount min = 0 max = (PEERS_AHEAD + 1)
             from.read();
             commands++;
         }
@@ -40,6 +43,7 @@ struct heard_t {
 inline void hear_peers(peer_stream& from, uint32_t count, peer_side& to) {
 heard_commands:
     for (uint32_t i = 0; i < count; i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const uint32_t position = from.read();
         to.input.write(position);
         to.residual.write(position);
@@ -47,10 +51,12 @@ heard_commands:
 }
 
 // The kernel that all CUs meet in.
+// \tparam N Number of CUs.
 template <int N>
 void meet(peer_stream from[N], uint32_t count, peer_stream to[N]) {
 met_commands:
     for (uint32_t i = 0; i < count; i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         for (int cu = 0; cu < N; cu++) from[cu].read();
         for (int cu = 0; cu < N; cu++) to[cu].write(i);
     }

@@ -252,9 +252,9 @@ plan_rounds:
 struct job_t {
     mac_command c;
     plan_t p;
-    bool runs;    // on the MAC side; false: its opcode is none of the engine's, and nothing is done, unless ...
+    bool runs;    // on the MAC side; false: the opcode is unknown and the command is ignored, unless ...
     bool vector;  // ... it is one of the vector side's, whose processes have its record
-    bool idle;    // it is none, but that is as it should be
+    bool idle;    // the command is ENGINE_IDLE
 };
 
 // Steps of the array for a tile and a group of pixels. A maximum is taken on the way to the array, which then multiplies by 1.

@@ -83,12 +83,14 @@ public:
     plan_products:
         for (; products_done_ < products_; products_done_++) {
 #pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 0 max = PRODUCTS
             const ap_uint<PIXEL_BITS> a = factor_[products_done_];
             const ap_uint<SIZE_BITS> b = other_[products_done_];
             product_[products_done_] = static_cast<int32_t>(a * b);
         }
     plan_divisions:
         for (; divisions_done_ < divisions_; divisions_done_++) {
+#pragma HLS loop_tripcount min = 0 max = DIVISIONS
             const int32_t a = dividend_[divisions_done_], b = divisor_[divisions_done_];
             ap_uint<SIZE_BITS> quotient = a;
             const ap_uint<SIZE_BITS> divisor = b;

@@ -59,19 +59,19 @@ enum peer_operands : int32_t {
 
 constexpr uint32_t NO_OPERAND = 0xffffffffu;
 
-// Result of a pixel and channel, of an int8 engine by the arithmetic of lib/requantize.hpp:
-//   sum = (sums, or where there are none params.offset) + the products                              (int32)
-//   y = sum * params.scale + params.bias           (in steps of the middle where MAC_MIDDLE, else of the output)
-//   middle = clamp(middle_zero + round(y), -128, 127)                                               where MAC_MIDDLE
-//   middle = table[middle]                                                                          where MAC_MIDDLE_TABLE
-//   y = (middle - middle_zero) * middle_factor                                                      where MAC_MIDDLE
-//   y = y + (residual - residual_zero) * residual_factor                                            where there is one
-//   result = clamp(zero + round(y), low, high), then table[result]                                  where MAC_TABLE
-// Of other elements, in float32 with a rounding each, without offsets:
-//   y = sum * params.scale + params.bias + residual
-//   result = y clamped to low and high, rounded to the element; low and high are the bits of floats.
-//   Where MAC_WIDE it is y clamped; the output then has whole lines of pixels, and no residual, function and out_plane
-//   result = function(result), of bfloat16 where MAC_TABLE (function.hpp)
+// Result of a pixel and channel, in an int8 engine by the arithmetic of lib/requantize.hpp.
+//   `sum = (sums, or without these params.offset) + the products`, in int32.
+//   `y = sum * params.scale + params.bias`, in steps of the middle with MAC_MIDDLE, else of the output.
+//   `middle = clamp(middle_zero + round(y), -128, 127)` with MAC_MIDDLE.
+//   `middle = table[middle]` with MAC_MIDDLE_TABLE.
+//   `y = (middle - middle_zero) * middle_factor` with MAC_MIDDLE.
+//   `y = y + (residual - residual_zero) * residual_factor` with a residual.
+//   `result = clamp(zero + round(y), low, high)`, then `table[result]` with MAC_TABLE.
+// Engines of floats compute in float32, round after each operation, and have no offsets.
+//   `y = sum * params.scale + params.bias + residual`.
+//   `result = y clamped to low and high, rounded to the element`, where low and high are the bits of floats.
+//   With MAC_WIDE the result is y clamped. The output then has whole lines of pixels, and no residual, function or out_plane.
+//   `result = function(result)` in bfloat16 with MAC_TABLE (function.hpp).
 struct mac_command {
     int32_t opcode;
     int32_t slices;

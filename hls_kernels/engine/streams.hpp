@@ -52,7 +52,7 @@ constexpr int32_t ALL_PIXELS = 1 << PIXEL_BITS;
 // it goes on.
 typedef hls::stream<done_t, 2 * WINDOWS_AHEAD + 2> done_stream;
 
-// What a process that loads knows of what is in memory. It is a few windows or commands ahead, so what it counts wraps around.
+// What a process that loads knows about results in memory. It is a few windows or commands ahead, so its counter may wrap.
 typedef ap_uint<8> turns_t;
 struct progress_t {
     done_t done;
@@ -64,6 +64,7 @@ struct progress_t {
 #pragma HLS inline
     await_times:
         while (turns_t(started - told) > turns_t(ahead)) {
+#pragma HLS loop_tripcount min = 0 max = ((1 << 8) - 1)
             done = in.read();
             told = told + 1;
         }
@@ -73,6 +74,7 @@ struct progress_t {
 #pragma HLS inline
     await_pixels:
         while (done.position < position || (done.position == position && done.pixels < pixels)) {
+#pragma HLS loop_tripcount min = 0 max = MOST_LOADS
             done = in.read();
             told = told + 1;
         }

@@ -1,6 +1,6 @@
-// Integers of any width, which ap_int.h and ap_fixed.h begin with: exact by _BitInt where clang checks loops (__HLS_CHECK__), by
-// ap_words.hpp on the software card. Parameters of templates end in _ in all of these headers: a source may define N or T in
-// front of its includes.
+// Integers of any width, the base of ap_int.h and ap_fixed.h. They are exact by _BitInt where clang checks loops
+// (__HLS_CHECK__), and by ap_words.hpp on the emulator. Template parameters end in _ in all of these headers, because a source
+// may define N or T in front of its includes.
 #pragma once
 #include <cassert>
 #include <cstddef>

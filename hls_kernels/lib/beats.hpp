@@ -1,15 +1,15 @@
 // Rows of floats in a region, beat by beat as a port carries them.
 //
-// A port takes a beat of 16 floats a cycle. A store that changes a part of a beat loads it first, and that load waits
-// for the stores before it: 70 cycles and more in every iteration. So on a card
-//   row_reader  takes each beat of a row once, and shifts what does not begin with a beat;
-//   row_writer  puts the beats of rows together in registers, and loads one only where a row begins or ends within it;
-//   beat_writer the same of rows or elements that lie apart.
-// A writer's beat is in the region when it is full, and the last one after `flush`. Loops that use one say that
+// A port transfers a beat of 16 floats a cycle. A store that changes a part of a beat loads it first, and that load waits
+// for the stores before it: 70 cycles and more in every iteration. So a card uses these classes:
+//   `row_reader`   reads each beat of a row once, and shifts rows that do not begin with a beat.
+//   `row_writer`   puts the beats of rows together in registers, and loads a beat only where a row begins or ends within it.
+//   `beat_writer`  does the same for rows or elements that lie apart.
+// A writer's beat is in the region when it is full, and the last one after `flush`. Loops that use one state that
 // iterations do not depend on each other through the region. That holds where they write in ascending order (single
 // elements: ascending or descending), so that no beat comes again once it was left, and read nothing that they write.
 //
-// Under g++ they are loads and stores of the floats where these lie: a processor takes any address.
+// Under g++ they are loads and stores of the floats in place, because a processor supports any address.
 #pragma once
 #include "vector.hpp"
 
@@ -21,6 +21,7 @@ namespace fpga {
 FPGA_INLINE float chosen(bool first, float a, float b) { return first ? a : b; }
 
 // Lane i of the result is lane (i + STEP) % 16 of x if `turns`, else lane i.
+// \tparam STEP Number of lanes to rotate by, a power of two.
 template <int STEP>
 inline vec16 turned_if(const vec16& x, bool turns) {
     vec16 r;
@@ -93,6 +94,7 @@ struct one_region {
 };
 
 // The first `lanes` (1 to 16) floats from `at` on, and anything behind them, of one or two beats.
+// \tparam REGION Region of floats, one_region or operand_region.
 template <class REGION>
 FPGA_INLINE vec16 load_between(const REGION& region, int64_t at, int32_t lanes) {
 #ifdef __SYNTHESIS__
@@ -108,6 +110,7 @@ FPGA_INLINE vec16 load_between(const REGION& region, int64_t at, int32_t lanes) 
 }
 
 // A contiguous row from front to back; REGION is one_region or operand_region.
+// \tparam REGION Region of floats, one_region or operand_region.
 template <class REGION>
 class row_reader {
 public:

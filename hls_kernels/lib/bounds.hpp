@@ -41,6 +41,7 @@ inline extent pixels_extent(int64_t channels, int64_t batch, int64_t height, int
 }
 
 // Cores that count distances from an operand's first element in uint32_t go forward only.
+// \tparam DIMENSIONS Number of dimensions.
 template <int DIMENSIONS>
 bool goes_forward(const int32_t (&stride)[DIMENSIONS]) {
     for (const int32_t s : stride)
@@ -79,6 +80,7 @@ public:
     void require(bool condition, const char* sentence) {
         if (!condition && message_.empty()) message_ = sentence;
     }
+    // \tparam Strides Arrays of strides.
     template <class... Strides>
     void require_forward(const Strides&... stride) {
         require((goes_forward(stride) && ...), "has a negative stride");

@@ -1,9 +1,9 @@
-// What a compute unit looks like to the card model: the one binary interface between a software-emulation xclbin
-// (a shared object that exports a `cu_entry` for each kernel) and whatever plays the card.
+// The binary interface of a compute unit: between a software-emulation xclbin (a shared object that exports a `cu_entry` for
+// each kernel) and the emulator.
 //
-// A start of a CU is a list of steps, each of which may be cut into independent slices; the card runs the slices of a
-// step on as many host threads (lanes) as it has, and a barrier separates the steps. A step of no slices is skipped: it is
-// part of another. A kernel without lanes is one step of one slice.
+// A start of a CU is a list of steps, each of which may be cut into independent slices. The emulator runs the slices of a
+// step on as many threads (lanes) as it has, and a barrier separates the steps. A step without slices is skipped, because it
+// is part of another. A kernel without lanes is one step of one slice.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace fpga {
 
 constexpr uint32_t CARD_ABI = 4;
 
-// Device addresses that stand for the host's memory during one start.
+// Device addresses that refer to host memory during one start.
 struct cu_window {
     uint64_t address, bytes;
     void* host;
@@ -49,8 +49,8 @@ struct cu_entry {
 // has completed on this compute unit counted, as JSON (hls_kernels/sim/counters.hpp), until the next one begins.
 using counters_function = const char* (*)();
 
-// A shared object may export a variable `fpga_leave` of this type, in which the card puts a function: that ends the run that
-// the calling thread is in, with the end of a sentence about it ("called exit(3)"), and returns if it is in none.
+// A shared object may export a variable `fpga_leave` of this type, which the emulator sets to a function. The function ends
+// the run of the calling thread with the end of a message ("called exit(3)"). It returns if the thread executes no run.
 using leave_function = void (*)(const char* what);
 
 }  // namespace fpga

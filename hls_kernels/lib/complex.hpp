@@ -48,6 +48,7 @@ FPGA_INLINE cvec16 first_numbers(const cvec16& x, int32_t count) {
 
 // `count` (1 to 16) contiguous numbers from float `at` on, pairs or with `real` floats; zeros behind them, or on a card
 // anything. WHOLE: the first begins with a beat.
+// \tparam WHOLE Whether all lanes or beats are whole.
 template <bool WHOLE = false>
 FPGA_INLINE cvec16 load_complex(const vec16* region, int64_t at, int32_t count, bool real) {
 #ifdef __SYNTHESIS__
@@ -69,6 +70,7 @@ FPGA_INLINE cvec16 load_complex(const vec16* region, int64_t at, int32_t count, 
 }
 
 // The first `count` (1 to 16) numbers, as pairs, or with `real` their real parts as floats. WHOLE: these are whole beats.
+// \tparam WHOLE Whether all lanes or beats are whole.
 template <bool WHOLE = false>
 FPGA_INLINE void store_complex(beat_writer& out, vec16* region, int64_t at, const cvec16& x, int32_t count, bool real) {
 #ifdef __SYNTHESIS__

@@ -1,4 +1,4 @@
-// How the software card's stubs read a CU's registers: scalars, and pointers as the card translates them.
+// How the emulator's stubs read a CU's registers: scalars, and pointers as the emulator translates them.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -8,6 +8,7 @@
 
 namespace fpga {
 
+// \tparam T_ Type of the value.
 template <class T_>
 inline T_ cu_scalar(const cu_call* call, uint32_t offset) {
     T_ value;
@@ -17,6 +18,7 @@ inline T_ cu_scalar(const cu_call* call, uint32_t offset) {
 
 // Host pointer of the buffer whose device address lies at `offset`; null, with the call's error set, when there is no
 // such buffer or its address is not a multiple of `alignment` bytes.
+// \tparam T_ Type of the value.
 template <class T_>
 inline T_* cu_region(cu_call* call, uint32_t offset, const char* name, uint64_t alignment, uint64_t& bytes) {
     const uint64_t address = cu_scalar<uint64_t>(call, offset);

@@ -44,6 +44,7 @@ FPGA_INLINE vec16 apply_activation(const vec16& x, int32_t kind, float a, float 
     }
 }
 
+// \tparam KIND Activation, a constant of the enumeration.
 template <int KIND>
 inline void apply_to_all(vec16* x, int count, float a, float b) {
 each_vector:
@@ -74,6 +75,8 @@ FPGA_NOINLINE void apply_activation_all(vec16* x, int count, int32_t kind, float
 }
 
 // A tile that lies in registers: the two common activations cost one or two operations a vector there.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <int ROWS, int VECTORS>
 FPGA_INLINE void activate(vec16 (&sum)[ROWS][VECTORS], int32_t kind, float a, float b) {
     if (kind == ACT_RELU) {

@@ -1,10 +1,10 @@
 // Elementary functions on vec16, lane by lane and without branches: used by pointwise, reduce and the epilogue.
 //
 // Largest errors over all tested floats (every 251st bit pattern, denormals, infinities and NaN included; see
-// lib/math_tb.cpp, which also holds each function to its bound), in units in the last place of the true result:
-//   vexp, vexp_decay 1.1   vexpm1 1.7   vlog 0.8   vlog1p 1.4   vpow 3.7   vtanh 2.4   vsigmoid 2.3   verf 1.3
-//   vsin, vcos 1.6   1 - vnormal_tail 1.6
-// vsqrt and the roundings are exact. Results below the smallest normal float are correctly denormal.
+// lib/math_tb.cpp, which also checks each function against its bound), in units in the last place of the true result:
+//   `vexp, vexp_decay 1.1   vexpm1 1.7   vlog 0.8   vlog1p 1.4   vpow 3.7   vtanh 2.4   vsigmoid 2.3   verf 1.3`
+//   `vsin, vcos 1.6   1 - vnormal_tail 1.6`.
+// The functions vsqrt and the roundings are exact. Results below the smallest normal float are correctly denormal.
 //
 // Polynomials are minimax fits of the quotient that their comment names, in Horner's form. Where a sum must not lose
 // bits the operands are short enough for the products to be exact, so that contraction to FMA changes nothing.

@@ -1,6 +1,6 @@
-// Accuracy of math.hpp against libm's double functions over the whole range of float: every 997th bit pattern (or fewer,
-// as the bench is asked), so all exponents, denormals, infinities and NaNs of both signs, and the special values in every
-// lane position.
+// Accuracy of math.hpp against libm's double functions over the whole range of float. Every 997th bit pattern is tested, or
+// fewer on request. These include all exponents, denormals, infinities and NaNs of both signs, and the special values in
+// every lane position.
 #include "math.hpp"
 
 #include <cfloat>

@@ -16,6 +16,7 @@ FPGA_INLINE ivec16 magnitude_bits(const vec16& x) { return bits_of(x) & ivec16(I
 FPGA_INLINE ivec16 sign_bit(const vec16& x) { return bits_of(x) & ivec16(INT32_MIN); }
 
 // Bits of a magnitude after rounding away the `DROPPED` lowest ones, which are left as they come out.
+// \tparam DROPPED Number of low bits that are rounded away.
 template <int DROPPED>
 FPGA_INLINE ivec16 rounded_up(const ivec16& magnitude) {
     return magnitude + ivec16((1 << (DROPPED - 1)) - 1) + ((magnitude >> ivec16(DROPPED)) & ivec16(1));
@@ -58,6 +59,8 @@ FPGA_INLINE vec16 from_f16(const ivec16& pattern) {
 }
 
 // Half HALF of a beat whose lanes hold two elements of BITS bits each: one element a lane, not extended by its sign.
+// \tparam BITS Bits of the number.
+// \tparam HALF Which half, 0 or 1.
 template <int BITS, int HALF>
 FPGA_INLINE ivec16 split_lanes(const ivec16& x) {
     const ivec16 shift = (lane_numbers() & ivec16(1)) * ivec16(BITS);
@@ -65,6 +68,7 @@ FPGA_INLINE ivec16 split_lanes(const ivec16& x) {
 }
 
 // The inverse: a and b hold an element of BITS bits in each lane.
+// \tparam BITS Bits of the number.
 template <int BITS>
 FPGA_INLINE ivec16 join_lanes(const ivec16& a, const ivec16& b) {
     return even_lanes(a, b) | (odd_lanes(a, b) << ivec16(BITS));
@@ -105,6 +109,7 @@ FPGA_INLINE int32_t bytes_of(int32_t format) {
 }
 
 // Element `at` of a region whose elements have BYTES (1 or 2) bytes, not extended by its sign.
+// \tparam BYTES Bytes of an element.
 template <int BYTES>
 FPGA_INLINE int32_t narrow_at(const vec16* region, int64_t at) {
 #ifdef __SYNTHESIS__
@@ -119,6 +124,7 @@ FPGA_INLINE int32_t narrow_at(const vec16* region, int64_t at) {
 }
 
 // Stores the low bits of x there.
+// \tparam BYTES Bytes of an element.
 template <int BYTES>
 FPGA_INLINE void store_narrow(vec16* region, int64_t at, int32_t x) {
 #ifdef __SYNTHESIS__

@@ -90,6 +90,7 @@ carry:
 
 // What an operand reaches.
 #ifndef __SYNTHESIS__
+// \tparam Extent Type of the extent, with a member dim(size, stride).
 template <class Extent>
 inline Extent strided_extent(const int32_t* size, const int32_t* stride, int dims) {
     Extent e;

@@ -1,5 +1,5 @@
-// An offset into the arena, in elements of the operand, as a record's field. The word holds 32 bits; on the software card the operand may
-// lie in the host's memory instead (windows.hpp), any distance from the arena.
+// An offset into the arena, in elements of the operand, as a record's field. The word holds 32 bits; on the emulator the operand may
+// lie in host memory instead (windows.hpp), any distance from the arena.
 #pragma once
 #include <cstdint>
 

@@ -34,6 +34,7 @@ struct accumulators {
     ivec16 where[REDUCE_WAYS];
 };
 
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE vec16 step_start() {
     if (STEP == STEP_MAX || STEP == STEP_LARGEST || STEP == STEP_ARGMAX) return vec16(-FLOAT_INFINITY);
@@ -41,6 +42,7 @@ FPGA_INLINE vec16 step_start() {
     return vec16(STEP == STEP_PROD ? 1.0f : 0.0f);
 }
 
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE void start(accumulators& a) {
 ways:
@@ -52,24 +54,28 @@ ways:
     }
 }
 
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 constexpr bool step_has_position() {
     return STEP == STEP_ARGMAX || STEP == STEP_ARGMIN;
 }
 
 // Steps that gather a second sum.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 constexpr bool step_has_other() {
     return STEP == STEP_CENTERED || STEP == STEP_SCALED_CENTERED;
 }
 
 // Steps whose rounding errors grow with the number of terms.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 constexpr bool step_adds() {
     return STEP == STEP_SUM || STEP == STEP_SCALED_SUM || STEP == STEP_SQUARES || STEP == STEP_EXP ||
            step_has_other<STEP>();
 }
 
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE void add_sums(accumulators& to, const accumulators& from) {
 ways:
@@ -81,6 +87,7 @@ ways:
 }
 
 // Copies what the step gathers.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE void take_over(accumulators& to, const accumulators& from) {
 ways:
@@ -92,12 +99,14 @@ ways:
     }
 }
 
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE ivec16 is_better(const vec16& x, const vec16& best) {
     return (STEP == STEP_ARGMAX ? vgt(x, best) : vlt(x, best)) | (is_nan(x) & veq(best, best));
 }
 
 // Lanes where `valid` is false do not count. x becomes what a later pass can use: the exponential for STEP_EXP.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const vec16& center, const vec16& scale,
                       const ivec16& position, const ivec16& valid) {
@@ -140,6 +149,7 @@ FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const v
 }
 
 // All lanes of a vector, for steps that gather one number a lane.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE void take_whole(vec16& gathered, vec16& x, const vec16& center) {
     static_assert(!step_has_position<STEP>() && !step_has_other<STEP>(), "gathers more than one number a lane");
@@ -148,6 +158,7 @@ FPGA_INLINE void take_whole(vec16& gathered, vec16& x, const vec16& center) {
     take<STEP>(gathered, other, where, x, center, vec16(1.0f), where, ivec16(-1));
 }
 
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE vec16 merge(const vec16& a, const vec16& b) {
     if (STEP == STEP_MAX) return vmax(a, b);
@@ -157,6 +168,7 @@ FPGA_INLINE vec16 merge(const vec16& a, const vec16& b) {
 }
 
 // All lanes merged, in every lane; pairs first, as the error of a sum then grows with the logarithm of its length.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE vec16 across_lanes(const vec16& x) {
     const vec16 eight = merge<STEP>(x, rotate_lanes<8>(x));
@@ -166,6 +178,7 @@ FPGA_INLINE vec16 across_lanes(const vec16& x) {
 }
 
 // Lane by lane the better of two and the smaller position of equals, for STEP_ARGMAX and STEP_ARGMIN.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE void merge_position(vec16& best, ivec16& where, const vec16& x, const ivec16& at) {
     const ivec16 same = veq(x, best) | (is_nan(x) & is_nan(best));
@@ -174,12 +187,15 @@ FPGA_INLINE void merge_position(vec16& best, ivec16& where, const vec16& x, cons
     where = select(better, at, where);
 }
 
+// \tparam STEP Step of the reduction, a STEP_ constant.
+// \tparam BY Distance of the merged lanes.
 template <int STEP, int BY>
 FPGA_INLINE void merge_rotated(vec16& best, ivec16& where) {
     merge_position<STEP>(best, where, rotate_lanes<BY>(best), bits_of(rotate_lanes<BY>(from_bits(where))));
 }
 
 // The lanes of a way merged: the result stands in all of them.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE void finish_way(accumulators& a, int way) {
     if (step_has_position<STEP>()) {
@@ -194,6 +210,7 @@ FPGA_INLINE void finish_way(accumulators& a, int way) {
 }
 
 // The ways merged into the first one.
+// \tparam STEP Step of the reduction, a STEP_ constant.
 template <int STEP>
 FPGA_INLINE void merge_ways(accumulators& a) {
     if (step_has_position<STEP>()) {

@@ -1,19 +1,19 @@
-// From int32 sums to 8 bits: the arithmetic of every INT8 engine and core, to the bit.
+// From int32 sums to 8 bits: the arithmetic of every INT8 engine and core, defined to the bit.
 //
 // In units of the output's scale (steps of 8 bits, "LSB") the result of a channel is
-//     y      = (sum + offset) * mantissa * 2^-(22 + 4 * shift)  +  bias * 2^-22  +  (residual - zero) * factor * 2^-22
-//     result = clamp(zero + nearest(y), low, high)              nearest: ties to the even integer
-// which is exact until `nearest` rounds it, once. Where a command has a middle, y without the residual is rounded to 8 bits
-// of another scale first:
-//     middle = clamp(middle_zero + nearest((sum + offset) * mantissa * ... + bias * 2^-22), -128, 127), then its table
-//     y      = (middle - middle_zero) * middle_factor * 2^-22  +  (residual - zero) * factor * 2^-22
+//     `y      = (sum + offset) * mantissa * 2^-(22 + 4 * shift)  +  bias * 2^-22  +  (residual - zero) * factor * 2^-22`,
+//     `result = clamp(zero + nearest(y), low, high)`.
+// Here y is exact until `nearest` rounds it once, ties to the even integer. A command may have a middle. Then y without the
+// residual is first rounded to 8 bits of another scale, and its table is applied:
+//     `middle = clamp(middle_zero + nearest((sum + offset) * mantissa * ... + bias * 2^-22), -128, 127)`,
+//     `y      = (middle - middle_zero) * middle_factor * 2^-22  +  (residual - zero) * factor * 2^-22`.
 //
-// In hardware: 27 x 18 bits are what a DSP48E2 multiplies, so the sum takes two of them, residual and middle one each.
-// Because the product is shifted by whole nibbles onto a grid of 2^-22 before anything is added, with a flag for what that
-// cuts off, all that follows has 38 bits, and the last rounding is at a fixed place.
-// On a CPU: every term and every sum of terms is exact in a double, since make_channel keeps
-//     |sum + offset| * |mantissa| + (|bias| + |residual|) * 2^(4 * shift)  <  2^53,
-// so that doubles, eight or four at a time, give the same bits as this.
+// In hardware, a DSP48E2 multiplies 27 x 18 bits, so the sum needs two of them, residual and middle one each. The product is
+// shifted by whole nibbles onto a grid of 2^-22 before anything is added, with a flag for bits that are cut off. So all later
+// numbers have 38 bits, and the last rounding is at a fixed place.
+// On a CPU every term and every sum of terms is exact in a double, because make_channel keeps
+//     `|sum + offset| * |mantissa| + (|bias| + |residual|) * 2^(4 * shift)  <  2^53`.
+// So doubles, eight or four at a time, give the same bits.
 //
 // fpga_dynamo/codegen/requantize.py is make_channel and make_factor in Python.
 #pragma once
@@ -56,11 +56,13 @@ struct requantize_fixed {
 };
 
 // x, of which all that counts lies in BITS bits, sign included: multipliers and adders become no wider.
+// \tparam BITS Bits that the result is cut to.
 template <int BITS>
 int32_t requantize_narrow(int32_t x) {
 #pragma HLS inline
     return static_cast<int32_t>(static_cast<uint32_t>(x) << (32 - BITS)) >> (32 - BITS);
 }
+// \tparam BITS Bits that the result is cut to.
 template <int BITS>
 int64_t requantize_narrow(int64_t x) {
 #pragma HLS inline
@@ -78,6 +80,7 @@ inline int32_t requantize_clamp(int32_t x, int32_t low, int32_t high) {
 
 // sum * scale. Beyond 2^13 LSB it is that bound: nothing that is added to it can bring the result back within 8 bits.
 // BITS: of the product, sign included.
+// \tparam BITS Bits that the result is cut to.
 template <int BITS = REQUANTIZE_PRODUCT>
 requantize_fixed requantize_product(int32_t sum, int32_t scale) {
 #pragma HLS inline
@@ -118,6 +121,7 @@ inline int64_t requantize_added(int32_t x, int32_t zero, int32_t factor) {
 }
 
 // The result before the last table. `middle_of` gives a middle's entry of a table: of an integer from -128 to 127.
+// \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
 int32_t requantize_with(int32_t sum, const requantize_channel& channel, int32_t residual, const requantize_tensor& t,
                         const LOOKUP& middle_of) {
@@ -135,6 +139,7 @@ int32_t requantize_with(int32_t sum, const requantize_channel& channel, int32_t 
 }
 
 // The same; `middle_table`: 256 entries for -128 ... 127, or null.
+// \tparam ELEMENT Element of the table, of 8 bits.
 template <class ELEMENT>
 int32_t requantize(int32_t sum, const requantize_channel& channel, int32_t residual, const requantize_tensor& t,
                    const ELEMENT* middle_table) {

@@ -23,11 +23,11 @@ FPGA_INLINE int64_t part_cost(int64_t panels, int64_t pixels, int64_t vectors, i
     return panels * pixels * vectors * 4 + panels * vectors * weights_cost + pixels;
 }
 
-// The split of `slices` into (parts of the panels) x (parts of the units) whose slowest part is the cheapest. Slices that
-// follow each other run on the same lane: with `panels_first` they share panels as long as they can, which is better
-// where the weights are larger than the input, else units. Where the units alone are split, a lane has the same pixels in
-// each command of a chain and finds them in its own cache; else it needs those of all lanes, of which each of its slices
-// (two or more) brings a part. Each input value serves `taps` steps of k.
+// The split of `slices` into (parts of the panels) x (parts of the units) whose slowest part is the cheapest. Consecutive
+// slices run on the same lane. With `panels_first` they share panels as long as they can, which is better where the weights
+// are larger than the input; otherwise they share units. Where the units alone are split, a lane has the same pixels in each
+// command of a chain and finds them in its own cache. Otherwise it needs the pixels of all lanes, and each of its slices (two
+// or more) brings a part. Each input value is used in `taps` steps of k.
 inline slice_grid choose_grid(int64_t panels, int64_t units, int64_t unit_pixels, int64_t vectors, uint32_t slice,
                               uint32_t slices, bool panels_first = false, const grid_costs& costs = PACKED_COSTS,
                               int64_t taps = 1) {

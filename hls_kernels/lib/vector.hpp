@@ -2,36 +2,36 @@
 //
 // Under g++ a vec16 is made of GNU vectors, under Vitis HLS it is hls::vector<float, 16>. Both headers give:
 //
-//   vec16(float), ivec16(int32_t)        every lane holds the value
-//   + - * / (vec16), + - * / & | ^ << >> (ivec16; + - * wrap around, / rounds toward zero, >> is arithmetic),
-//   += -= *=, v[lane] to read a lane
-//   veq vne vlt vle vgt vge(a, b)        mask: an ivec16 of 0 or -1; a comparison with NaN is false but for vne
-//   select(mask, a, b)                   lane by lane mask ? a : b, of vec16 or ivec16
-//   any(mask)                            whether a lane of the mask is set
-//   lane_numbers()                       0, 1, ... 15
-//   rotate_lanes<N>(x)                   lane i of the result is lane (i + N) % 16 of x
-//   doubled_lanes<HALF>(x)               lane i of the result is lane 8 HALF + i / 2 of the ivec16 x
-//   even_lanes(a, b), odd_lanes(a, b)    the lanes 0, 2, ... 14 (1, 3, ... 15) of the ivec16 a, then those of b
-//   bits_of(vec16), from_bits(ivec16)    the same 32-bit patterns seen as the other type
-//   to_float(ivec16), to_int(vec16)      conversion; to_int rounds toward zero, NaN and out of range: undefined value
-//   load(pointer, at), store(pointer, at, x)
+//   `vec16(float), ivec16(int32_t)`      every lane holds the value.
+//   `+ - * /` of vec16, `+ - * / & | ^ << >>` of ivec16 (+ - * wrap around, / rounds toward zero, >> is arithmetic).
+//   `+= -= *=`, and `v[lane]` to read a lane.
+//   `veq vne vlt vle vgt vge(a, b)`      mask: an ivec16 of 0 or -1; a comparison with NaN is false but for vne.
+//   `select(mask, a, b)`                 lane by lane mask ? a : b, of vec16 or ivec16.
+//   `any(mask)`                          whether a lane of the mask is set.
+//   `lane_numbers()`                     0, 1, ... 15.
+//   `rotate_lanes<N>(x)`                 lane i of the result is lane (i + N) % 16 of x.
+//   `doubled_lanes<HALF>(x)`             lane i of the result is lane 8 HALF + i / 2 of the ivec16 x.
+//   `even_lanes(a, b), odd_lanes(a, b)`  the lanes 0, 2, ... 14 (1, 3, ... 15) of the ivec16 a, then those of b.
+//   `bits_of(vec16), from_bits(ivec16)`  the same 32-bit patterns seen as the other type.
+//   `to_float(ivec16), to_int(vec16)`    conversion; to_int rounds toward zero, NaN and out of range: undefined value.
+//   `load(pointer, at), store(pointer, at, x)`
 //                                        16 floats from float offset `at`, any alignment; the pointer is that of a
-//                                        region (vec16*) or of a local array (float*)
-//   load_aligned, store_aligned          the same where `at` is a multiple of 16: one beat
-//   load_lanes(region, at, lanes)        the first `lanes` floats, zeros behind them; touches nothing else
-//   store_lanes(region, at, x, lanes)    stores the first `lanes` floats only
-//   load_some, store_some                load_lanes and store_lanes, or load and store where `lanes` is 16 or more
-//   transpose(rows)                      the 16 x 16 matrix in vec16 rows[16]
-//   scalar_at(region, at), store_scalar(region, at, x)
-//   int_at(region, at)                   the same bits as an int32
-//   copy_in(local, to, region, at, count)  count floats from a region into a local array
-//   fill(local, to, count, value)        count floats of a local array
+//                                        region (vec16*) or of a local array (float*).
+//   `load_aligned, store_aligned`        the same where `at` is a multiple of 16: one beat.
+//   `load_lanes(region, at, lanes)`      the first `lanes` floats, zeros behind them; touches nothing else.
+//   `store_lanes(region, at, x, lanes)`  stores the first `lanes` floats only.
+//   `load_some, store_some`              load_lanes and store_lanes, or load and store where `lanes` is 16 or more.
+//   `transpose(rows)`                    the 16 x 16 matrix in vec16 rows[16].
+//   `scalar_at(region, at), store_scalar(region, at, x)`.
+//   `int_at(region, at)`                 the same bits as an int32.
+//   `copy_in(local, to, region, at, count)`  count floats from a region into a local array.
+//   `fill(local, to, count, value)`      count floats of a local array.
 //
-//   vsqrt(x)                             the square root, rounded rightly
-//   opaque(x)                            x, a vector or a float, unchanged; a product in it is not fused with a later
+//   `vsqrt(x)`                           the square root, rounded rightly.
+//   `opaque(x)`                          x, a vector or a float, unchanged; a product in it is not fused with a later
 //                                        addition. Where a compiler could fuse either of two products, or fuse on one
 //                                        path and not on another, this leaves one choice, so that all instruction
-//                                        sets with FMA agree
+//                                        sets with FMA agree.
 //
 // Other mathematical functions (rounding, exp, ...) are in math.hpp.
 #pragma once
@@ -88,10 +88,14 @@ FPGA_INLINE vec16 vclamp(const vec16& x, const vec16& low, const vec16& high) {
 }
 
 // Of two signed integers, the narrower one widened.
+// \tparam A Type of the first operand.
+// \tparam B Type of the second operand.
 template <class A, class B>
 constexpr FPGA_INLINE auto minimum(A a, B b) -> decltype(a + b) {
     return a < b ? a : b;
 }
+// \tparam A Type of the first operand.
+// \tparam B Type of the second operand.
 template <class A, class B>
 FPGA_INLINE auto maximum(A a, B b) -> decltype(a + b) {
     return a > b ? a : b;

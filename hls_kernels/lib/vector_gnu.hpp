@@ -5,7 +5,7 @@
 
 namespace fpga {
 
-// Lanes of the host's registers. A vec16 is made of parts of that size: g++ keeps wider vectors in memory, with which a
+// Lanes of the CPU's registers. A vec16 is made of parts of that size: g++ keeps wider vectors in memory, with which a
 // ResNet-18 took 7 times as long.
 #if defined(__AVX512F__)
 constexpr int NATIVE_LANES = 16;
@@ -90,6 +90,7 @@ FPGA_INLINE ivec16 veq(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.pa
 FPGA_INLINE ivec16 vlt(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] < b.part[p]); }
 FPGA_INLINE ivec16 vgt(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] > b.part[p]); }
 
+// \tparam vector Vector of 16 lanes.
 template <class vector>
 FPGA_INLINE vector select(const ivec16& mask, const vector& a, const vector& b) {
     OF_PARTS(vector, mask.part[p] ? a.part[p] : b.part[p]);
@@ -111,6 +112,8 @@ FPGA_INLINE bool any(const ivec16& mask) {
 }
 
 // A part whose lane i is lane first + i * halves / 2 of x and then y, which go round. They lie in two parts at most.
+// \tparam native Vector of one CPU register.
+// \tparam vector Vector of 16 lanes.
 template <class native, class vector>
 FPGA_INLINE native lanes_from(const vector& x, const vector& y, int first, int halves) {
     native_int from;
@@ -121,10 +124,12 @@ FPGA_INLINE native lanes_from(const vector& x, const vector& y, int first, int h
     return __builtin_shuffle(a, b, from);
 }
 
+// \tparam BY Number of lanes, 0 to 15.
 template <int BY>
 FPGA_INLINE vec16 rotate_lanes(const vec16& x) {
     OF_PARTS(vec16, lanes_from<native_float>(x, x, p * NATIVE_LANES + BY, 2));
 }
+// \tparam HALF Which half, 0 or 1.
 template <int HALF>
 FPGA_INLINE ivec16 doubled_lanes(const ivec16& x) {
     OF_PARTS(ivec16, lanes_from<native_int>(x, x, VEC / 2 * HALF + p * NATIVE_LANES / 2, 1));
@@ -293,6 +298,7 @@ FPGA_INLINE void store_lanes(vec16* region, int64_t at, const vec16& x, int lane
 }
 
 // One round of a transposition: swaps, for every pair of rows (i, i + step), the off-diagonal blocks of step x step.
+// \tparam STEP Distance of the rows, a power of two.
 template <int STEP>
 FPGA_INLINE void swap_blocks(vec16 (&rows)[VEC]) {
     native_int low, high;

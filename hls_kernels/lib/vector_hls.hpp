@@ -37,6 +37,7 @@ FPGA_COMPARE(vlt, ivec16, <)
 FPGA_COMPARE(vgt, ivec16, >)
 #undef FPGA_COMPARE
 
+// \tparam T Type of the value.
 template <class T>
 inline hls::vector<T, VEC> select(const ivec16& mask, const hls::vector<T, VEC>& a, const hls::vector<T, VEC>& b) {
     hls::vector<T, VEC> r;
@@ -81,6 +82,7 @@ lanes:
     return r;
 }
 
+// \tparam BY Number of lanes, 0 to 15.
 template <int BY>
 inline vec16 rotate_lanes(const vec16& x) {
     vec16 r;
@@ -92,6 +94,7 @@ lanes:
     return r;
 }
 
+// \tparam HALF Which half, 0 or 1.
 template <int HALF>
 inline ivec16 doubled_lanes(const ivec16& x) {
     ivec16 r;
@@ -103,6 +106,7 @@ lanes:
     return r;
 }
 
+// \tparam FIRST First lane, 0 or 1.
 template <int FIRST>
 inline ivec16 every_other_lane(const ivec16& a, const ivec16& b) {
     ivec16 r;

@@ -116,6 +116,7 @@ FPGA_INLINE int32_t quad_at(const uint8_t* local, int64_t at) {
 }
 
 // The first BYTES bytes of each of `count` quads, the bits of `flip` flipped; may write up to 15 bytes behind the last one.
+// \tparam BYTES Bytes of an element.
 template <int BYTES>
 inline void join_quads(uint8_t* to, const uint8_t* from, int32_t count, uint8_t flip) {
     typedef uint8_t quads_t __attribute__((vector_size(16)));

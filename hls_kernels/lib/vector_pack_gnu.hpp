@@ -1,20 +1,20 @@
 // Vectors of 32 bits to bytes and back, many at once: for software alone, what the int8 epilogue and the depthwise loops need
 // beside vector_int8_gnu.hpp.
 //
-//   store_saturated<VECTORS>(to, x, limits, lanes)   the upper halves of the lanes of 1 to 4 vectors, VECTORS at each place
-//                                                    `to`, each clamped to limits from 0 to 255 and flipped, as bytes one
-//                                                    behind the other; `lanes`: of a place's last vector, all where there
-//                                                    are several
-//   store_pieces<VECTORS>(to, line, lanes)           the same of bytes
+//   `store_saturated<VECTORS>(to, x, limits, lanes)` The upper halves of the lanes of 1 to 4 vectors, VECTORS at each place
+//                                                    `to`. Each is clamped to limits from 0 to 255 and flipped. The bytes
+//                                                    lie one behind the other. The last vector of a place has `lanes`
+//                                                    lanes; with several places it has all.
+//   `store_pieces<VECTORS>(to, line, lanes)`         the same of bytes.
 //
-// Where the host packs whole registers (FPGA_PACKS), a *line* is 64 bytes, and takes four vectors of 32 bits in line order:
-// lane 4 l + i of vector k has byte 16 l + 4 k + i, as x86 takes bytes apart and packs them within 128 bits.
+// On CPUs that pack whole registers (FPGA_PACKS), a *line* is 64 bytes, and holds four vectors of 32 bits in line order. In
+// line order lane 4 l + i of vector k has byte 16 l + 4 k + i, because x86 unpacks and packs bytes within 128 bits.
 //
-//   line_order(x)             four vectors from the order of bytes to that of a line, or back
-//   quads_of_lines(a, b, c, d, x)   lanes of x, in line order: bytes a, b, c, d of a byte's place
-//   packed_line(x, limits)    the upper halves of four vectors' lanes in line order, clamped and flipped, as bytes
-//   join_quarters(a, b, c, d), join_halves(a, b)   lines of what lies in several places
-//   store_part<QUARTERS>(to, line, part)
+//   `line_order(x)`           four vectors from the order of bytes to that of a line, or back.
+//   `quads_of_lines(a, b, c, d, x)`   lanes of x, in line order: bytes a, b, c, d of a byte's place.
+//   `packed_line(x, limits)`  the upper halves of four vectors' lanes in line order, clamped and flipped, as bytes.
+//   `join_quarters(a, b, c, d), join_halves(a, b)`   lines from several places.
+//   `store_part<QUARTERS>(to, line, part)`.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -90,12 +90,14 @@ FPGA_INLINE void line_order(ivec16 (&x)[4]) {
 }
 
 // Of each 128 bits the lower (or upper) half of a and b, byte by byte or word by word.
+// \tparam UPPER Whether the upper halves of each 128 bits are used, not the lower ones.
 template <bool UPPER>
 FPGA_INLINE native_beat bytes_in_turns(const native_beat& a, const native_beat& b) {
     native_beat places;
     for (int i = 0; i < 64; i++) places[i] = static_cast<uint8_t>(i / 16 * 16 + i % 16 / 2 + UPPER * 8 + i % 2 * 64);
     return __builtin_shuffle(a, b, places);
 }
+// \tparam UPPER Whether the upper halves of each 128 bits are used, not the lower ones.
 template <bool UPPER>
 FPGA_INLINE native_int words_in_turns(const native_beat& a, const native_beat& b) {
     native_words places;
@@ -137,6 +139,7 @@ FPGA_INLINE bvec64 join_halves(const uint8_t* a, const uint8_t* b) {
 }
 
 // Part `part` of a line's parts of QUARTERS times 16 bytes.
+// \tparam QUARTERS Size of a part in units of 16 bytes.
 template <int QUARTERS>
 FPGA_INLINE void store_part(uint8_t* to, const bvec64& line, int part) {
     typedef int64_t part_t __attribute__((vector_size(16 * QUARTERS)));
@@ -146,6 +149,8 @@ FPGA_INLINE void store_part(uint8_t* to, const bvec64& line, int part) {
     *reinterpret_cast<memory_part*>(to) = parts[part];
 }
 
+// \tparam VECTORS Vectors of 16 lanes at each address.
+// \tparam PLACES Number of addresses.
 template <int VECTORS, int PLACES>
 FPGA_INLINE void store_pieces(uint8_t* const (&to)[PLACES], const bvec64& line, int lanes) {
     if (PLACES > 1) {
@@ -174,6 +179,7 @@ FPGA_INLINE void store_pieces(uint8_t* const (&to)[PLACES], const bvec64& line, 
     if (VECTORS == 1) std::memcpy(to[0], &first, sizeof first);
 }
 
+// \tparam ALL Number of vectors, 1 to 4.
 template <int ALL>
 FPGA_INLINE bvec64 saturated_line(const ivec16 (&x)[ALL], const byte_limits& limits) {
     const native_words low = packed_words(x[0], x[ALL > 1 ? 1 : 0]);
@@ -185,6 +191,9 @@ FPGA_INLINE bvec64 saturated_line(const ivec16 (&x)[ALL], const byte_limits& lim
     return line;
 }
 
+// \tparam VECTORS Vectors of 16 lanes at each address.
+// \tparam PLACES Number of addresses.
+// \tparam ALL Number of vectors, 1 to 4.
 template <int VECTORS, int PLACES, int ALL>
 FPGA_INLINE void store_saturated(uint8_t* const (&to)[PLACES], const ivec16 (&x)[ALL], const byte_limits& limits,
                                  int lanes) {
@@ -193,6 +202,8 @@ FPGA_INLINE void store_saturated(uint8_t* const (&to)[PLACES], const ivec16 (&x)
 
 #else
 
+// \tparam VECTORS Vectors of 16 lanes at each address.
+// \tparam PLACES Number of addresses.
 template <int VECTORS, int PLACES>
 FPGA_INLINE void store_pieces(uint8_t* const (&to)[PLACES], const bvec64& line, int lanes) {
     alignas(64) uint8_t all[4 * VEC];
@@ -201,6 +212,9 @@ FPGA_INLINE void store_pieces(uint8_t* const (&to)[PLACES], const bvec64& line, 
     UNROLL for (int i = 0; i < PLACES; i++) std::memcpy(to[i], all + i * VECTORS * VEC, static_cast<size_t>(count));
 }
 
+// \tparam VECTORS Vectors of 16 lanes at each address.
+// \tparam PLACES Number of addresses.
+// \tparam ALL Number of vectors, 1 to 4.
 template <int VECTORS, int PLACES, int ALL>
 FPGA_INLINE void store_saturated(uint8_t* const (&to)[PLACES], const ivec16 (&x)[ALL], const byte_limits& limits,
                                  int lanes) {
@@ -211,6 +225,7 @@ FPGA_INLINE void store_saturated(uint8_t* const (&to)[PLACES], const ivec16 (&x)
     }
 }
 
+// \tparam ALL Number of vectors, 1 to 4.
 template <int ALL>
 FPGA_INLINE bvec64 saturated_line(const ivec16 (&x)[ALL], const byte_limits& limits) {
     alignas(64) uint8_t line[4 * VEC];

@@ -1,6 +1,6 @@
-// Operands in the host's own memory, on the software card. A start may come with windows: device addresses that stand
-// for memory of the host instead of the arena's. A core takes part by a specialisation of `redirection` for its record,
-// whose offsets then are `place_t`; a command of any other core that reaches into a window is refused before the start.
+// Operands in host memory, on the emulator. A start may come with windows: device addresses that refer to memory of the host
+// instead of the arena. A core supports windows by a specialisation of `redirection` for its record, whose offsets then are
+// `place_t`. A command of any other core that accesses a window is rejected before the start.
 #pragma once
 #ifndef __SYNTHESIS__
 #include <cstdint>
@@ -20,7 +20,8 @@ public:
 
     bool empty() const { return count_ == 0; }
 
-    // Has each operand that lies in a window read or written in the host's memory. Elements of 4 bytes; others:
+    // Redirects each operand in a window to host memory. Elements of 4 bytes; others:
+    // \tparam Places Types of the offsets.
     template <class... Places>
     void redirect(Places&... place) const {
         (redirect_elements(4, place), ...);
@@ -73,6 +74,7 @@ private:
 };
 
 // How a record's operands follow windows: not at all, unless specialised.
+// \tparam Command Command record of the core.
 template <class Command>
 struct redirection {
     static constexpr bool POSSIBLE = false;

@@ -2,8 +2,8 @@
 //
 // A read takes an element and later frees its place, a write reserves an element and later fills it. Within an iteration of a
 // pipelined loop the second half comes when its cycle is known (loop.hpp); outside it comes at once, and takes a cycle.
-// The rule of the cycles is that of AMD's FIFOs, whose flags are registers: what is written in cycle c can be read from
-// c + 1 on, and a place that is read in cycle c can be written from c + 1 on. A FIFO of one place so moves an element
+// The rule of the cycles is that of AMD's FIFOs, whose flags are registers. An element that is written in cycle c can be read
+// from c + 1 on. A place that is read in cycle c can be written from c + 1 on. A FIFO of one place so moves an element
 // every second cycle, as it does on the card.
 #pragma once
 #include <cstdint>

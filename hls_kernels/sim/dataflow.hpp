@@ -1,6 +1,6 @@
-// What a kernel includes to be a dataflow region: plain Vitis HLS there, the simulator of this folder everywhere else.
+// Kernels include this file to be a dataflow region: plain Vitis HLS there, the simulator of this folder everywhere else.
 //
-//     void top(hls::burst_maxi<beat_t> in, hls::burst_maxi<beat_t> out) {
+//     `void top(hls::burst_maxi<beat_t> in, hls::burst_maxi<beat_t> out) {
 //     #pragma HLS dataflow
 //         hls::stream<beat_t, 64> beats("beats");
 //         DATAFLOW_BEGIN(top);
@@ -14,10 +14,10 @@
 //         ITERATION(load_beats);                // first thing in the body
 //         beats.write(in.read());
 //     }
-//     CYCLES(next_tile);                        // sequential code that takes cycles
+//     CYCLES(next_tile);                        // sequential code that takes cycles`.
 //
-// FPGA_COUNT_CYCLES=1 counts; qor_generated.hpp must then lie on the include path, which xclbin_build writes from qor.toml:
-// II and depth of each label of PIPELINED, and the cycles of each label of CYCLES. A label that is not there does not compile.
+// FPGA_COUNT_CYCLES=1 counts. qor_generated.hpp must then lie on the include path; xclbin_build writes it from qor.toml. It has
+// II and depth of each label of PIPELINED, and the cycles of each label of CYCLES. A label that it lacks does not compile.
 #pragma once
 
 #ifdef __VITIS_HLS__

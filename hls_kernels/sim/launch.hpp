@@ -1,4 +1,4 @@
-// One start of a kernel by the software card: its ports, and in a counting build the card's memory and what was counted.
+// One start of a kernel by the emulator: its ports, and in a counting build the card's memory and the counters.
 //
 // The including file defines FPGA_COUNT_CYCLES, and includes memory_generated.hpp before if it counts.
 #pragma once

@@ -94,7 +94,7 @@ public:
         writes_.add(*this, {&c, element});
     }
 
-    // The process is going to wait, for a read or a port: meanwhile earlier iterations go on. Returns the channel that was
+    // The process is going to wait, for a read or a port. During the wait earlier iterations go on. Returns the channel that was
     // told to wake it, for end_wait.
     channel* begin_wait() {
         while (!in_flight_.empty() && settle_first()) continue;

@@ -54,7 +54,7 @@ public:
         banks_.push_back(std::move(b));
         return banks_.back().get();
     }
-    // What lies before banks, and is none itself.
+    // A stage in front of the banks.
     bank* route(std::unique_ptr<bank> b) {
         routes_.push_back(std::move(b));
         return routes_.back().get();

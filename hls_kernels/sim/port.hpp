@@ -1,8 +1,8 @@
-// The kernel's side of an m_axi port: requests are cut into AXI bursts, issued in order as far as outstanding bursts and the
-// adapter's buffers allow, and their beats come and go at the cycles that the port's memory bank says.
+// The kernel's side of an m_axi port. Requests are cut into AXI bursts. They are issued in order as far as outstanding bursts
+// and the adapter's buffers allow. Their beats come and go at the cycles that the port's memory bank determines.
 //
-// As in AMD's adapter: a burst is at most `max_burst` beats and does not cross 4 KiB; a read burst is issued only when the
-// buffer has room for it; a write burst only when all of its beats are in the buffer; both buffers hold as many beats as
+// As in AMD's adapter, a burst is at most `max_burst` beats and does not cross 4 KiB. A read burst is issued only when the
+// buffer has room for it, a write burst only when all of its beats are in the buffer. Both buffers hold as many beats as
 // `outstanding` bursts of full length.
 #pragma once
 #include <cstdint>
@@ -110,7 +110,7 @@ public:
     // ---- what the memory does --------------------------------------------------------------------------------------
     static constexpr cycle_t NEVER = ~cycle_t{0};
 
-    // When the next burst of a direction leaves the port; NEVER if there is none, or it is not known yet.
+    // When the next burst of a direction leaves the port; NEVER without one, or if the cycle is not known yet.
     cycle_t next_issue(bool write) const {
         const side& s = write ? write_ : read_;
         if (s.waiting.empty()) return NEVER;

@@ -1,5 +1,5 @@
-// A process and its own time. There is no global clock: an element that a process reads carries the cycle from which on it
-// may be read, and a place that it writes to the cycle from which on it is free, so each process can count by itself.
+// A process and its own time. There is no global clock. An element carries the cycle from which on it may be read, and a
+// place carries the cycle from which on it is free. So each process can count by itself.
 //
 // With FPGA_COUNT_CYCLES=0 processes have no time; loops, stamps and stalls are compiled away.
 #pragma once

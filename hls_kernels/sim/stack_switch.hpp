@@ -1,7 +1,7 @@
 // How one thread runs many call stacks: a stack of its own for each process, and the switch from one to another.
 //
-// x86-64 has a switch of its own (the callee-saved registers, some 3 ns); other processors take ucontext, which also saves
-// the signal mask by a system call. AddressSanitizer is told of every switch.
+// On x86-64 the switch is written here (the callee-saved registers, some 3 ns). Other processors use ucontext, which also
+// saves the signal mask by a system call. AddressSanitizer is told of every switch.
 #pragma once
 #include <cstddef>
 #include <cstdint>

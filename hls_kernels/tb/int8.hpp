@@ -127,8 +127,8 @@ double reference_result(const COMMAND& c, const memory& weights, int panel, int 
     return result & 0xff;
 }
 
-// Runs a core in 1, 3 and 8 slices, which must give the same bytes. each_row(visit) names the rows of its output by the
-// offset of their first byte, of which a run may change `stored` and nothing else. compare() then looks at the results.
+// Runs a core in 1, 3 and 8 slices, which must give the same bytes. `each_row(visit)` names the rows of its output
+// by the offset of their first byte. A run may change `stored` bytes of a row and nothing else. compare() then looks at the results.
 template <class COMMAND, class CORE, class ROWS, class COMPARE>
 void run_bytes_sliced(report& report, const COMMAND& c, CORE core, memory& arena, const memory& weights, int64_t stored,
                       ROWS each_row, COMPARE compare) {

@@ -167,8 +167,9 @@ private:
 // Whether two results have the same bits; one NaN is as good as another.
 inline bool same(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b)); }
 
-// Runs a core in 1, 3 and 8 slices, which must not change a bit of the results. each_row(visit) names the rows of its output, by the offset of their first float;
-// they are poisoned before each run, which may change their first `stored` floats and nothing else. compare(where) then
+// Runs a core in 1, 3 and 8 slices, which must not change a bit of the results. `each_row(visit)` names the rows of its output,
+// by the offset of their first float. They are poisoned before each run, which may change their first `stored` floats and
+// nothing else. compare(where) then
 // looks at the results.
 template <class COMMAND, class CORE, class ROWS, class COMPARE>
 void run_sliced(report& report, const COMMAND& c, CORE core, memory& arena, const memory& weights, int stored,

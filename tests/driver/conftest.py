@@ -25,7 +25,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
         target = tmp_path_factory.mktemp("kernels") / "kernels.so"
         include = HERE.parents[1] / "hls_kernels" / "lib"
         command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{include}", *options]
-        sources = [str(HERE / "kernels.cpp"), str(include / "leave.cpp")]
+        sources = [str(HERE / "kernels.cpp"), str(include / "exit_guard.cpp")]
         subprocess.run([*command, *sources, *gxx.LINK_FLAGS, "-o", str(target)], check=True)
         return target.read_bytes()
 

@@ -119,7 +119,7 @@ def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
     """Of commands alone: (operation, heads, pixels, channels, lines of a group)."""
     sizes = EngineSizes(2, 16, vector_lanes=8, vector_depth=2048, vector_blocks=64)
     options = {"VECTOR_LANES": 8, "VECTOR_DEPTH": 2048, "VECTOR_BLOCKS": 64}
-    program = compile_bench(tmp_path, options, sanitized=False, counting=True, source="vector/count.cpp")
+    program = compile_bench(tmp_path, options, sanitized=False, counting=True, source="vector/tb/count.cpp")
     shapes = [(0, 12, 128, 128, 32), (0, 1, 196, 196, 16), (0, 3, 7, 100, 2), (1, 1, 128, 768, 8), (2, 1, 3136, 64, 32)]
     shapes += [(4, 4, 3136, 16, 64), (4, 16, 98, 16, 64), (4, 1, 200, 16, 8)]
     for operation, heads, pixels, channels, lines in shapes:

@@ -100,7 +100,7 @@ def test_the_cost_model_tells_the_cycles(lanes: int, tmp_path: Path) -> None:
     sizes = EngineSizes(2, 16, in_channels=8, element_bytes=2, vector_lanes=lanes, vector_depth=1024, vector_blocks=64)
     options = {**_BF16, "VECTOR_LANES": lanes, "VECTOR_DEPTH": 1024, "VECTOR_BLOCKS": 64}
     program = compile_bench(
-        tmp_path, options, sanitized=False, counting=True, source="vector/count.cpp", optimisation="-O0"
+        tmp_path, options, sanitized=False, counting=True, source="vector/tb/count.cpp", optimisation="-O0"
     )
     shapes = [(0, 12, 128, 128, 32), (0, 1, 196, 196, 16), (0, 3, 7, 100, 2), (0, 1, 1, 1000, 1), (0, 1, 3000, 16, 64)]
     shapes += [(1, 1, 128, 768, 8), (1, 1, 128, 768, 4), (1, 1, 1, 768, 1), (1, 1, 5, 64, 1), (1, 4, 50, 40, 25)]

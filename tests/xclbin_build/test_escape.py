@@ -19,7 +19,7 @@ from xclbin_build.build import load_design
 from xclbin_build.errors import BuildError, RecipeError
 from xclbin_build.generate import emulation_sources, hls_sources
 from xclbin_build.toolchain import gxx, ninja_file, vitis
-from xclbin_build.toolchain.ninja_file import Unit
+from xclbin_build.toolchain.ninja_file import TranslationUnit
 
 GXX = shutil.which("g++") or shutil.which("clang++")
 needs_compiler = pytest.mark.skipif(not GXX, reason="needs a C++ compiler")
@@ -160,7 +160,7 @@ def test_generated_headers_hold_no_text_that_ends_a_string() -> None:
 
 def test_a_line_break_in_a_ninja_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="a ninja file cannot contain"):
-        ninja_file.write(tmp_path / "x.ninja", ["g++\nrule x"], [Unit("a.cpp", [])], "a.so")
+        ninja_file.write(tmp_path / "x.ninja", ["g++\nrule x"], [TranslationUnit("a.cpp", [])], "a.so")
 
 
 def test_comments_name_the_recipe_in_one_line(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.marks import EXTENDED
 from xclbin_build import cache
 from xclbin_build.errors import ToolchainError
 from xclbin_build.toolchain import compiler, elf, gxx, isa, ninja_file, process
-from xclbin_build.toolchain.ninja_file import Unit
+from xclbin_build.toolchain.ninja_file import TranslationUnit
 
 GXX = shutil.which("g++") or shutil.which("clang++") or ""
 pytestmark = pytest.mark.skipif(not GXX, reason="needs a C++ compiler")
@@ -46,7 +46,8 @@ def lying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lying]:
 def build(folder: Path) -> None:
     """What `gxx.build` does with its units, with one small one."""
     (folder / "a.cpp").write_text('extern "C" int a() { return 1; }\n')
-    ninja_file.write(folder / "x.ninja", compiler.find_compiler().command, [Unit("a.cpp", ["-fPIC"])], "a.so")
+    units = [TranslationUnit("a.cpp", ["-fPIC"])]
+    ninja_file.write(folder / "x.ninja", compiler.find_compiler().command, units, "a.so")
     try:
         ninja_file.run(folder / "x.ninja")
         compiler.check_written(compiler.find_compiler(), folder / "a.so")

@@ -14,7 +14,7 @@ from ..hls.frontend import Kernel
 from ..hls.instance import Dependence
 from .addresses import Access, Addresses
 from .banks import Lane, Moved, Place, indices, lanes, may_meet, moving
-from .carried import carried
+from .store_forwarding import forwarded_loads
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,12 @@ class Bound:
 
 
 class Accesses:
-    """All accesses of a loop. code: its instructions in the order of the control flow. inside: values that the loop
-    makes, those of `code` unless told. copies: whether copies of arrays count, which Vitis HLS makes where no pragma
-    asks for an interval."""
+    """All accesses of a loop.
+
+    code: its instructions in the order of the control flow.
+    inside: values that the loop computes, by default those of `code`.
+    copies: whether copies of arrays count, which Vitis HLS makes where no pragma requests an II.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class Accesses:
         self.all = [access for index, i in enumerate(code) for access in addresses.of(index, i)]
         self.unknown = addresses.unknown  # accesses of which it is not known which array they go to
         # Loads of what the iteration before wrote, which a register keeps: the index of the store by that of the load.
-        self.kept = carried(kernel, loop, code, self.all, self) if self.counted else {}
+        self.kept = forwarded_loads(kernel, loop, code, self.all, self) if self.counted else {}
         out = self._moved_out()
         self.all = [a for a in self.all if a.write or (a.index not in self.kept and a.index not in out)]
 

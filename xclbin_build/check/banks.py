@@ -42,9 +42,10 @@ def _may_be(a: Place, b: Place) -> bool:
 
 
 def moving(array: Array, variable: Iterable[tuple[str, int]]) -> list[tuple[Moved, int, int]]:
-    """Of each partitioned dimension, in the order of `Array.bank`: the terms of an address that move it from bank to
-    bank, none where the bank is known when the loop is built; the bytes from one bank to the next; and how many banks
-    there are, one behind the other."""
+    """For each partitioned dimension, in the order of `Array.bank`: terms, stride and number of banks.
+
+    The terms are those of an address that select the bank; no terms mean that the bank is a constant. The stride is the
+    number of bytes from one bank to the next."""
     terms = list(variable)
     strides: list[int] = []
     stride = array.element_bytes

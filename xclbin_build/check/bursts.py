@@ -23,12 +23,14 @@ from .addresses import Access
 @dataclass(frozen=True)
 class Burst:
     """Accesses of one kind to one port in a loop. inferred: whether they become bursts; why: the reason if not.
-    indices: of the instructions. bytes: that an iteration reads or writes. places: FILE:LINE of the accesses and of
-    the calls that they were inlined through. blocked: whether nothing but a loop in it, which accesses another array of
-    the same bundle and channel, stands against it. width: bytes of a beat that it may be widened to. within: whether
-    each iteration has a burst of its own: its elements lie side by side, as an unrolled loop leaves them, but the loop
-    also goes the other way through the port (`data` of HLStrans' covariance and correlation, 2022.2: a read and a write
-    of 80 elements in an iteration, interval 173)."""
+    indices: of the instructions.
+    bytes: that an iteration reads or writes.
+    places: FILE:LINE of the accesses and of the calls that they were inlined through.
+    blocked: whether the only obstacle is an inner loop that accesses another array of the same bundle and channel.
+    width: bytes of a beat that it may be widened to.
+    within: whether each iteration has a burst of its own. Its elements are contiguous, as after unrolling, but the loop
+    both reads and writes through the port. An example is `data` of HLStrans' covariance and correlation (2022.2), with
+    a read and a write of 80 elements in an iteration and II 173."""
 
     port: str
     bundle: str
@@ -97,8 +99,9 @@ class Finder:
     def of_loop(
         self, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction], inner: Iterable[Accesses] = ()
     ) -> list[Burst]:
-        """The bursts of what lies in a loop itself, as if bundles were as wide as each (`settled`), and what is none.
-        inner: accesses of the loops in it."""
+        """The bursts of accesses in a loop itself, as if bundles were as wide as each (`settled`).
+
+        Accesses without a burst are returned as well. inner: accesses of the loops in it."""
         own, deeper = _to_ports(accesses), [access for one in inner for access in _to_ports(one)]
         found = [self._copy(access, code) for access in own if _is_copy(access, code)]
         for array, write, group in _by_port(access for access in own if not _is_copy(access, code)):

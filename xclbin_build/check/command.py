@@ -19,7 +19,7 @@ from ..command_line import parse
 from ..errors import RecipeError
 from ..hls import clang
 from .report import document, show
-from .run import Checked, Part, check_design, check_source
+from .run import Checked, CheckedPart, check_design, check_source
 
 _WIDE = 400  # characters
 _CLOCK_NS = 1000 / 300
@@ -57,7 +57,7 @@ def _check_options(options: argparse.Namespace) -> None:
                 )
 
 
-def _source(options: argparse.Namespace) -> list[Part]:
+def _source(options: argparse.Namespace) -> list[CheckedPart]:
     path, *others = options.source
     for source in (path, *others):
         if not source.is_file():

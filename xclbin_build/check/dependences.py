@@ -96,10 +96,11 @@ def _registers(
     """Edges to what an iteration has from the one before; of values that come from a unit, the reader: whether the
     register is written a cycle later, for want of room behind the unit.
 
-    Vitis HLS lets a unit read such a register in the cycle that writes it, and other logic in the next: an interval of
-    4 for a sum by an adder of 4 cycles (loop 23 of `correlation`, HLStrans 2022.2), 5 if a choice is in front of it, as
-    the sum begins anew for each row (its loop 10), 1 for a maximum by a comparison of one. On an xc7z020 at 10 ns a
-    step of the adder (7.25 ns) leaves no room: 5, and 6 with a choice (spmv of AAHLS_LabB, 2022.1)."""
+    In Vitis HLS an operator reads such a register in the cycle that writes it; other logic reads it in the next cycle.
+    A sum by an adder of 4 cycles has II 4 (loop 23 of `correlation`, HLStrans 2022.2). A multiplexer in front of the
+    adder gives II 5, as for a sum that is reset for each row (loop 10). A maximum by a comparison of one cycle has
+    II 1. On an xc7z020 at 10 ns a stage of the adder (7.25 ns) leaves no room: II 5, and 6 with a multiplexer (spmv of
+    AAHLS_LabB, 2022.1)."""
     found: dict[int, bool] = {}
     code = graph.code
     readers = [
@@ -121,9 +122,10 @@ def _registers(
 def _exit_edges(
     graph: Graph, flow: cfg.Flow, loop: cfg.Loop, by_index: dict[int, Access], place: dict[str, int]
 ) -> None:
-    """Memories, ports and streams wait until it is known that there is an iteration, where the loop may end early: a
-    pipeline takes no access back, and begins an iteration with a cycle (do-while loops over a histogram of
-    Xilinx_Summer_School_Dsp_Huffman_Pro, 2021.2: 2; one over a port of AAHLS_LabC, 2022: 10)."""
+    """In a loop that may end early, accesses to memories, ports and streams wait until the iteration is certain.
+
+    A pipeline cannot undo an access. Each iteration starts with one cycle for the test. Examples are do-while loops
+    over a histogram (Xilinx_Summer_School_Dsp_Huffman_Pro, 2021.2: II 2) and over a port (AAHLS_LabC, 2022: II 10)."""
     if graph.accesses.counted:
         return
     exits = [block for block in loop.blocks if any(after not in loop.blocks for after in flow.successors[block])]
@@ -185,7 +187,7 @@ def _carries(
     code: list[ir.Instruction], place: dict[str, int], index: int, loop: cfg.Loop, by_index: dict[int, Access]
 ) -> bool:
     """Whether a value may come from the last iteration: a phi of the header, or a register that the loop may write;
-    also in another width, or where one that begins anew is chosen instead."""
+    also in another width, or where a multiplexer may choose a new initial value."""
     for _ in range(_MOST_CHANGES):
         i = code[index]
         if i.opcode == "phi":

@@ -53,9 +53,11 @@ class Loop:
 
 @dataclass
 class Check:
-    """loops: of a kernel, in the order of the source. latency: of the whole kernel in cycles, None where a trip count
-    is not known or processes run side by side. sources: the reports that units' figures are from. bursts: of copies
-    that lie in no loop.
+    """Loops of a kernel, in the order of the source.
+
+    latency: of the whole kernel in cycles, None where a trip count is not known or processes run in parallel.
+    sources: the reports that figures of operators are from.
+    bursts: of copies outside of loops.
     """
 
     top: str
@@ -75,9 +77,12 @@ class Check:
 
 
 def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True, latency: int | None = None) -> Check:
-    """Checks all loops of a kernel. memories: pointers without a pragma are memories, as in the Vivado flow. inferred:
-    whether what Vitis HLS makes of arrays of its own accord counts (`storage.py`), or only what pragmas say. latency:
-    cycles that memories behind ports are expected to take, the flow's default unless told."""
+    """Checks all loops of a kernel.
+
+    memories: pointers without a pragma are memories, as in the Vivado flow.
+    inferred: whether partitions that Vitis HLS infers count as well (`storage.py`), or pragmas alone.
+    latency: expected cycles of memories behind ports, by default those of the flow.
+    """
     interfaces.classify(kernel, memories=memories, latency=latency)
     return _Checker(kernel, inferred, bursts_need_width=memories).run()
 

@@ -1,9 +1,9 @@
 """Which loop of a nest becomes one with the loop in it (flattening), as logs of Vitis HLS say.
 
-The rules are read off the bitcode in front of that step (`a.o.2.bc`, which public repositories have beside their logs)
-and the messages behind it, "Flattening a loop nest" (XFORM 203-541) and "Cannot flatten loop" (HLS 200-960), of 241
-loops that became one and 47 that did not. AMD's `isPerfectNestLoop` (Xilinx/hls-llvm-project) is stricter: what lies
-behind the inner loop moves into it before that.
+The rules follow from the bitcode in front of that step (`a.o.2.bc`, which public repositories have beside their logs)
+and from the messages behind it: "Flattening a loop nest" (XFORM 203-541) and "Cannot flatten loop" (HLS 200-960). They
+were compared with 241 loops that were flattened and 47 that were not. AMD's `isPerfectNestLoop`
+(Xilinx/hls-llvm-project) is stricter: code behind the inner loop moves into it before that.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..hls.arrays import Kind
 from ..hls.frontend import Kernel
 from .addresses import Addresses
 
-# The version since which the inner loop may be a nest itself, what lies behind it may have branches, and its registers
-# may begin with what is made in front of it: conv3 of JamesCondos' srcnn (2023.1) and seidel of HLStrans (2022.2) stay
-# two loops, `VITIS_LOOP_87_13` and `VITIS_LOOP_138_23` of Farhan-wrld (2025.2) become one with theirs.
+# Since this version the inner loop may be a nest itself, and the code behind it may have branches. Its registers may
+# start with values computed in front of it. Conv3 of JamesCondos' srcnn (2023.1) and seidel of HLStrans (2022.2) stay
+# two loops. `VITIS_LOOP_87_13` and `VITIS_LOOP_138_23` of Farhan-wrld (2025.2) are flattened.
 _FREELY = "2025"
-# Calls that are operators here; a square root is none of them: a norm of NTHU-CTLAB-24/ViT_HLS stays two loops.
+# Calls that are operators here; a square root is not one of them: a norm of NTHU-CTLAB-24/ViT_HLS stays two loops.
 _OPERATORS = ("__hls_probe", "llvm.dbg", "llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin", "llvm.abs", "llvm.fabs",
               "llvm.maxnum", "llvm.minnum", "llvm.fsh", "llvm.ctpop", "llvm.bswap", "llvm.bitreverse")  # fmt: skip
 
@@ -51,9 +51,9 @@ class Nests:
         """Whether a choice lies in front of what reads a register of an innermost loop, as the register gets another
         value where the loop around it, which is one with it, goes on.
 
-        Of two loops an adder then waits a cycle more (5 for 4: `correlation`, `covariance` and four other sums of
-        doubles of HLStrans, 2022.2); where more loops than two are one, it does not (4: compute_attention_HLS; 3:
-        `VITIS_LOOP_263_3` of Ritarka's resnet_rpn_fpn, 2023.1)."""
+        Where two loops are flattened, an adder waits one cycle more (5 instead of 4: `correlation`, `covariance` and
+        four other sums of doubles of HLStrans, 2022.2). Where more than two are flattened, it does not (4:
+        compute_attention_HLS; 3: `VITIS_LOOP_263_3` of Ritarka's resnet_rpn_fpn, 2023.1)."""
         outer = self._around(loop)
         if outer is None or self._around(outer) is not None:
             return False

@@ -44,15 +44,21 @@ def ahead_of(flow: cfg.Flow, loop: cfg.Loop) -> Ahead:
 
 @dataclass(frozen=True)
 class Ports:
-    """Which accesses to ports wait for those of the iteration before, whatever their addresses. bursts: indices of
-    those that are parts of bursts; within: of those that an iteration has by itself. rows: counters of the loops around
-    this one that are one with it.
+    """The accesses to ports that wait for those of the previous iteration, whatever their addresses.
 
-    Vitis HLS does not compare the addresses of single requests through a pointer (`a[i] *= b` of Taffo-VitisHLS,
-    2022.2: 15; sums of FPGA_ECE8893's Analog-CIM, 2022.1: 16; words of Hotspot3D that are written bit by bit, 2020.2:
-    15; all in the Vivado flow). It does where the parameter is declared as an array with a size (HLStrans, 2022.2:
-    `data` of correlation, 3, `y_out` of atax, 1), but for elements that a loop around comes back to (another `y_out` of
-    atax, 15), and for bursts that an iteration has by itself."""
+    bursts: indices of accesses that are parts of bursts.
+    within: indices of accesses whose burst lies in one iteration.
+    rows: counters of outer loops that are flattened with this one.
+
+    Vitis HLS does not compare the addresses of single requests through a pointer. Examples in the Vivado flow:
+
+    * `a[i] *= b` of Taffo-VitisHLS, 2022.2: II 15
+    * sums of FPGA_ECE8893's Analog-CIM, 2022.1: II 16
+    * words of Hotspot3D that are written bit by bit, 2020.2: II 15
+
+    It compares them if the parameter is declared as an array with a size (HLStrans, 2022.2: `data` of correlation, II
+    3; `y_out` of atax, II 1). The exceptions are elements that an outer loop accesses again (another `y_out` of atax,
+    II 15), and bursts within one iteration."""
 
     bursts: Container[int]
     within: Container[int]
@@ -69,9 +75,12 @@ class Ports:
 
 
 class Order:
-    """Adds the order of accesses to a graph. units: of each instruction, whether its value comes from a unit of
-    floating point in the same cycle. always: blocks that every iteration runs through, for what Vitis HLS kept in
-    registers up to version 2023.1; none for later ones."""
+    """Adds the order of accesses to a graph.
+
+    units: of each instruction, whether its value comes from a floating-point operator in the same cycle.
+    always: blocks that every iteration executes, for values that Vitis HLS up to 2023.1 keeps in registers; empty for
+    later versions.
+    """
 
     def __init__(
         self, graph: Graph, flow: cfg.Flow, ports: Ports, ahead: Ahead, units: list[bool], always: Container[str]
@@ -142,9 +151,10 @@ class Order:
             self._graph.edge(max(there), write, Wait.MEMORY)
 
     def _reused(self, group: list[Access]) -> int | None:
-        """What makes the value that is written, where every iteration reads and writes one element, and nothing else of
-        the array: a register keeps what the last iteration wrote, with the address beside it (`reuse_addr_reg` of
-        schedules; histograms of HLStrans, 2022.2: 1)."""
+        """The instruction that computes the written value, if every iteration reads and writes one element of an array.
+
+        A register then keeps the value of the last iteration, and another one its address (`reuse_addr_reg` of
+        schedules; histograms of HLStrans, 2022.2: II 1)."""
         writes, reads = [a for a in group if a.write], [a for a in group if not a.write]
         if len(writes) != 1 or len(reads) != 1 or any(a.block not in self._always for a in group):
             return None

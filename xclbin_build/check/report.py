@@ -12,7 +12,7 @@ from rich.table import Table
 from . import uncertainty
 from .bursts import Burst
 from .loops import NOT_PIPELINED, Loop
-from .run import Checked, Part, asked_of, slower
+from .run import Checked, CheckedPart, asked_of, slower
 
 RESTS_ON = (
     "Initiation intervals, depths and bursts are estimated from clang's LLVM IR; no synthesis has confirmed them. "
@@ -42,7 +42,7 @@ def document(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: CheckedPart) -> dict[str, Any]:
     found: dict[str, Any] = {"kernel": part.kernel, "name": part.name}
     if part.check is None:
         return found | {"note": part.note}
@@ -72,7 +72,7 @@ def _burst(burst: Burst) -> dict[str, Any]:
     }
 
 
-def _loop(loop: Loop, part: Part) -> dict[str, Any]:
+def _loop(loop: Loop, part: CheckedPart) -> dict[str, Any]:
     by, asked = asked_of(loop, part.contract)
     return {
         "name": loop.name,
@@ -125,7 +125,7 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
     console.print(uncertainty.RESTS_ON, highlight=False, soft_wrap=True)
 
 
-def _row(table: Table, part: Part, loop: Loop) -> None:
+def _row(table: Table, part: CheckedPart, loop: Loop) -> None:
     _, asked = asked_of(loop, part.contract)
     slow = asked is not None and slower(loop, asked)
     trips = "?" if loop.trips is None else "-".join(str(n) for n in dict.fromkeys(loop.trips))

@@ -21,11 +21,11 @@ from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
 from ..hls.translation import Compiled, compiled
 from .loops import NOT_CHECKED, NOT_PIPELINED, Check, Loop
-from .questions import PROCESSORS, Question, answers
+from .workers import PROCESSORS, CheckTask, run_tasks
 
 
 @dataclass
-class Part:
+class CheckedPart:
     """A function that was checked: a kernel, a process of one, or a core. check: None if it could not be, with why in
     `note`."""
 
@@ -36,7 +36,7 @@ class Part:
     note: str = ""
 
 
-_Asked = tuple[Part, Question | None]  # a part to be filled in; None where its source was refused
+_Asked = tuple[CheckedPart, CheckTask | None]  # a part to be filled in; None where its source was refused
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Miss:
     """A loop that takes longer than it should, or is not pipelined at all (`ii` is None). asked: the interval of its
     contract, or else of its pragma."""
 
-    part: Part
+    part: CheckedPart
     loop: Loop
     asked: int
     by: str
@@ -54,7 +54,7 @@ class Miss:
 class Checked:
     """All parts, in order."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[CheckedPart] = field(default_factory=list)
 
     @property
     def misses(self) -> list[Miss]:
@@ -115,14 +115,18 @@ def check_source(
     only: Sequence[str] = (),
     flow: str | None = None,
     vitis: str = "",
-) -> list[Part]:
+) -> list[CheckedPart]:
     """Checks a function of a source; of a dataflow region, every process by itself.
 
-    others: sources that are linked to it. flow: "vitis", where pointers without a pragma are m_axi ports, or "vivado",
-    where they are memories; None: what the source looks like (`flow_of`). clock_ns: the period that operators are to
-    fit; part: the FPGA's name, where units differ; only: processes to check, all if empty; vitis: the version of Vitis
-    HLS whose rules count, "2022.2", the newest if it is not given. Raises SourceError if clang
-    refuses a source or there is no such function, ToolchainError without clang 19.
+    others: sources that are linked to it.
+    flow: "vitis", where pointers without a pragma are m_axi ports, or "vivado", where they are memories; None: by the
+    source (`flow_of`).
+    clock_ns: the clock period.
+    part: the FPGA's name, on which delays of operators depend.
+    only: processes to check, all if empty.
+    vitis: the version of Vitis HLS whose rules apply, such as "2022.2"; by default the newest.
+
+    Raises SourceError if clang rejects a source or the function does not exist, ToolchainError without clang 19.
     """
     asked = _asked(
         path, top, others=others, includes=includes, defines=defines, clock_ns=clock_ns, contract=contract,
@@ -143,17 +147,17 @@ def _asked(
     called = [(process, name_of(names, process.symbol)) for process in found]
     memories = (flow or flow_of(unit, top)) == "vivado"
     inferred = contract is None  # a contract rests on the sources alone
-    question = Question(unit, Process(""), clock_ns, part, memories=memories, inferred=inferred, vitis=vitis)
+    question = CheckTask(unit, Process(""), clock_ns, part, memories=memories, inferred=inferred, vitis=vitis)
     return [
-        (Part(kernel or top, name, None, contract), replace(question, process=process))
+        (CheckedPart(kernel or top, name, None, contract), replace(question, process=process))
         for process, name in called
         if not only or name in only
     ]
 
 
-def _answered(asked: Sequence[_Asked]) -> list[Part]:
+def _answered(asked: Sequence[_Asked]) -> list[CheckedPart]:
     """The parts, with what was found of each."""
-    found = iter(answers([question for _, question in asked if question is not None]))
+    found = iter(run_tasks([question for _, question in asked if question is not None]))
     for part, question in asked:
         if question is not None:
             answer = next(found)
@@ -239,7 +243,7 @@ def _tried(
             kernel=kernel, part=platform.part, only=only, flow="vitis",
         )  # fmt: skip
     except frontend.clang.SourceError as error:
-        return [(Part(kernel, name, None, contract, str(error)), None)]
+        return [(CheckedPart(kernel, name, None, contract, str(error)), None)]
     if len(asked) == 1 and not only:
         asked[0][0].name = name
     return asked

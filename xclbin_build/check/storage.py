@@ -76,9 +76,10 @@ def _divide(array: Array, groups: list[list[Access]]) -> None:
 
 
 def _interleave(array: Array, group: list[Access]) -> None:
-    """Cyclically, where an iteration writes neighbours side by side, or completely, where these are a whole row:
-    "Inferring pragma 'array_partition type=cyclic factor=16'" (HLS 214-270) in the logs of Marui-9/swiglu (2025.1),
-    factor 3 of smithwaterman, `type=complete dim=2` of 256 in rendering (HLStrans, 2022.2)."""
+    """A cyclic partition if an iteration writes neighbouring elements, a complete one if these are a whole row.
+
+    The logs of Marui-9/swiglu (2025.1) say "Inferring pragma 'array_partition type=cyclic factor=16'" (HLS 214-270).
+    Other examples are factor 3 of smithwaterman, and `type=complete dim=2` of 256 in rendering (HLStrans, 2022.2)."""
     last = len(array.extents)
     if not last or any(p.dimension in (0, last) for p in array.partitions):
         return

@@ -22,16 +22,16 @@ FREE = frozenset([
     "extractvalue", "insertvalue", "alloca", "unreachable", "addrspacecast", "fneg",
 ])  # fmt: skip
 _NO_LOGIC = re.compile(r"llvm\.|__hls|__cxa|_Z(?:NK?S|S|n|d)|v?f?printf|f?puts?|putchar|exit|abort")
-_TERNARY_NS = 0.9  # TAddSub of xczu7ev and xcu280: 0.68 to 0.96 of 10 to 64 bits
-_LOAD_NS, _STREAM_NS, _CHOICE_NS = 1.24, 1.2, 0.4  # RAM of xcu200 at 4 ns; FIFO of xcu55c at 5 ns; Sel of xck26
-_SMALL_LOAD_NS = 0.62  # RAM of xcu55c at 5 ns, 140 elements of 8 bits
+_TERNARY_NS = 0.9  # TAddSub of xczu7ev and xcu280: 0.68 to 0.96 of 10 to 64 bits.
+_LOAD_NS, _STREAM_NS, _CHOICE_NS = 1.24, 1.2, 0.4  # RAM of xcu200 at 4 ns. FIFO of xcu55c at 5 ns. Sel of xck26.
+_SMALL_LOAD_NS = 0.62  # RAM of xcu55c at 5 ns, 140 elements of 8 bits.
 # Lines through Adder and Cmp of xczu7ev at 10 ns (i2 0.54, i4 0.79, i32 1.01), xck26 at 3.33 ns, xcku115 at 3.12 ns.
 _COMPARE_NS, _COMPARE_NS_A_BIT = 0.7, 0.006
-# readreq of xck26, xcu200 and xcu55c: 71 states in the Vitis flow, which expects a latency of 64, 7 or 8 in the Vivado
-# flow, which expects 0 (UG1399, "Default Settings of Vivado/Vitis Flows"); there the value is read in a state of its
-# own behind them, and used in the next (depths of loops over `weights` of AMD-Pervasive-AI, 10 ns: 17 with 8 requests,
-# 25 with 16; the interval of AAHLS_LabC's loop over a port, 8 ns: 10). writeresp: 68 and 5 states, behind two for the
-# request and the value (149 for a sum in memory of heterogeneous-vitis-apps, 2024.1).
+# A read request of xck26, xcu200 and xcu55c has 71 states in the Vitis flow, which expects a latency of 64. It has 7 or
+# 8 states in the Vivado flow, which expects 0 (UG1399, "Default Settings of Vivado/Vitis Flows"). In the Vivado flow
+# the value is read in one more state and used in the next. Loops over `weights` of AMD-Pervasive-AI have depth 17 with
+# 8 requests and 25 with 16 (10 ns). AAHLS_LabC's loop over a port has II 10 (8 ns). A write response has 68 and 5
+# states, behind two for the request and the value (149 for a sum in memory of heterogeneous-vitis-apps, 2024.1).
 _REQUEST_CYCLES, _REQUEST_CYCLES_AT_0, _RESPONSE_CYCLES = 8, 9, 6
 _FAST_NS = 4.2  # up to this period the rows of operators.toml count, which are of 3.33 and 4 ns
 _SMALL_ELEMENTS = 32  # a bank of so many lies in LUTs: their delay goes with addresses of up to 5 bits on an xc7z020
@@ -161,7 +161,7 @@ class Timing:
         return Cost(row.cycles, row.delay_ns, stages=True)
 
     def of_access(self, array: Array | None, *, write: bool, burst: bool, fixed: bool = False) -> Cost:
-        """The cost of a load or a store. fixed: always the same element; of registers that takes no multiplexer."""
+        """The cost of a load or a store. fixed: always the same element; registers then need no multiplexer."""
         if array is None or array.kind in (Kind.REGISTERS, Kind.SCALAR) or array.complete():
             return Cost(0, 0.0 if fixed else self.choice_ns)
         if array.kind is Kind.PORT:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 
-from ..hls.held import Held
+from ..hls.error_bounds import ErrorBounds
 
 # Loops that were found to have an interval of 1: so many of them have it by their reports.
 ONE_RIGHT, ONE = 93, 96
 # Loops that were found to have an interval above 1, reported / found; so many of them exactly.
-SLOW = Held(0.29, 1.46, 13)
+SLOW = ErrorBounds(0.29, 1.46, 13)
 SLOW_RIGHT = 6
-DEPTH = Held(0.67, 2.0, 109)
-LATENCY = Held(0.98, 1.13, 449)
+DEPTH = ErrorBounds(0.67, 2.0, 109)
+LATENCY = ErrorBounds(0.98, 1.13, 449)
 
 _SURE = 0.9  # of an interval of 1: the share from which on it has no band
 
@@ -44,5 +44,5 @@ def of_latency(latency: int) -> tuple[int, int]:
     return _cycles(latency, LATENCY)
 
 
-def _cycles(found: int, band: Held) -> tuple[int, int]:
+def _cycles(found: int, band: ErrorBounds) -> tuple[int, int]:
     return (max(1, math.floor(found * band.low)), math.ceil(found * band.high)) if found > 0 else (found, found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..design import Kernel
 from ..hls.operators import Operators
-from ..hls.resources import Part, Resources
+from ..hls.resources import Component, Resources
 from . import memories
 
 _LANES = 16  # of a vector
@@ -35,22 +35,22 @@ def bf16_array(tiles: dict[str, int], operators: Operators) -> Resources:
     return mac_array(tiles, operators) * 2
 
 
-def least(kernel: Kernel, tiles: dict[str, int], operators: Operators, has_uram: bool) -> Part:
+def least(kernel: Kernel, tiles: dict[str, int], operators: Operators, has_uram: bool) -> Component:
     """The counted parts of a sequencer."""
-    part = Part("kernel", kernel.name, Resources(), "counted")
+    part = Component("kernel", kernel.name, Resources(), "counted")
     for core in kernel.cores:
         if core.name in _MAC_CORES:
-            part.parts.append(Part("array", f"MAC array of {core.name}", mac_array(tiles, operators), "counted"))
+            part.parts.append(Component("array", f"MAC array of {core.name}", mac_array(tiles, operators), "counted"))
         if core.name in _INT8_CORES:
-            part.parts.append(Part("array", f"array of {core.name}", int8_array(tiles), "counted"))
+            part.parts.append(Component("array", f"array of {core.name}", int8_array(tiles), "counted"))
         if core.name in _BF16_CORES:
             array = bf16_array(tiles, operators)
-            part.parts.append(Part("array", f"array of {core.name}", array, "counted"))
+            part.parts.append(Component("array", f"array of {core.name}", array, "counted"))
         if core.name in _SLAB_CORES:
             slab = memories.cost(memories.Memory(32, tiles["SLAB_FLOATS"]), has_uram=has_uram)
-            part.parts.append(Part("memory", f"slab of {core.name}", slab, "counted"))
+            part.parts.append(Component("memory", f"slab of {core.name}", slab, "counted"))
     ports = operators.control(len(kernel.arguments))
     for reads, writes in _PORTS:
         ports += operators.port(_PORT_BITS, reads=reads, writes=writes)
-    part.parts.append(Part("ports", "m_axi and control", ports, "formula"))
+    part.parts.append(Component("ports", "m_axi and control", ports, "formula"))
     return part

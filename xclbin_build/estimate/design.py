@@ -11,10 +11,10 @@ from ..design import Design, Kernel, elaborate
 from ..errors import RecipeError
 from ..hls import clang
 from ..hls.operators import Operators
-from ..hls.resources import Part, Resources
+from ..hls.resources import Component, Resources
 from ..platform import NO_PART, Platform
 from . import cores, engine, kernels
-from .fit import Fit, Unit, fit
+from .fit import Fit, PlacedUnit, fit
 
 
 @dataclass
@@ -24,8 +24,8 @@ class Estimate:
 
     recipe: str
     platform: Platform
-    kernels: list[Part]
-    units: list[Unit]
+    kernels: list[Component]
+    units: list[PlacedUnit]
     fit: Fit
     unknown: list[str] = field(default_factory=list)
     advice: str = ""
@@ -40,8 +40,8 @@ class Estimate:
 
 def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: Sequence[str] = ()) -> Estimate:
     """Estimates a design. whole: with the logic, from the sources' IR, which needs clang 19 and takes half a minute, of
-    the cores of the software card some minutes; else what the sizes alone tell, at least so much. So where the sizes
-    alone are too large already, no logic is counted. advise: look for a recipe that fits where this one does not. only:
+    the cores of the emulator some minutes. Otherwise the sizes alone give a lower bound. Where the sizes alone are too
+    large, no logic is counted. advise: look for a recipe that fits where this one does not. only:
     of an engine's processes count these, all if empty.
 
     Raises RecipeError for a design without a card.
@@ -58,15 +58,15 @@ def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: S
         if not least.fit.fits:
             least.unknown.append("its arrays alone are too large, so its logic was not counted")
             return least
-    parts: list[Part] = []
-    units: list[Unit] = []
+    parts: list[Component] = []
+    units: list[PlacedUnit] = []
     unknown: list[str] = []
     for kernel in design.kernels:
         part = _kernel(kernel, design, operators, whole, only)
         unknown += [note for note in _notes(part) if note not in unknown]
         parts.append(part)
         banks = tuple(bound.bank for bound in kernel.arguments if bound.bank)
-        units += [Unit(unit.name, part, unit.slr, banks) for unit in kernel.compute_units]
+        units += [PlacedUnit(unit.name, part, unit.slr, banks) for unit in kernel.compute_units]
     if only:
         unknown.append(f"of the processes only {', '.join(only)} were counted")
     found = Estimate(design.recipe.name, platform, parts, units, fit(units, platform), unknown)
@@ -106,7 +106,7 @@ def check_fit(design: Design) -> Estimate:
     return found
 
 
-def _kernel(kernel: Kernel, design: Design, operators: Operators, whole: bool, only: Sequence[str]) -> Part:
+def _kernel(kernel: Kernel, design: Design, operators: Operators, whole: bool, only: Sequence[str]) -> Component:
     has_uram = any(region.usable["uram"] for region in design.platform.regions)
     if kernel.engine is not None:
         part = engine.least(kernel.engine, kernel.name, operators, design.peer_banks)
@@ -114,12 +114,12 @@ def _kernel(kernel: Kernel, design: Design, operators: Operators, whole: bool, o
     if kernel.source is not None:
         if whole:
             return kernels.plain(kernel, design, operators, has_uram)
-        return Part("kernel", kernel.name, Resources(), "counted", "not counted without its source")
+        return Component("kernel", kernel.name, Resources(), "counted", "not counted without its source")
     part = cores.least(kernel, design.tiles, operators, has_uram)
     return kernels.sequencer_logic(kernel, design, operators, has_uram) if whole else part
 
 
-def _notes(part: Part) -> list[str]:
+def _notes(part: Component) -> list[str]:
     own = [part.note] if part.basis == "unknown" and part.note else []
     return own + [note for child in part.parts for note in _notes(child)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..engine import Engine
 from ..hls.operators import Operators
-from ..hls.resources import Part, Resources
+from ..hls.resources import Component, Resources
 from . import memories
 
 ELEMENT_BYTES = {"int8": 1, "bfloat16": 2, "float32": 4}
@@ -107,7 +107,7 @@ def vector_streams(engine: Engine) -> Resources:
     return found + stream(_ROW_SUMS_BITS, _VECTOR_ROWS) * 2 + stream(_ROW_SCALE_BITS, _VECTOR_ROWS)
 
 
-def least(engine: Engine, name: str, operators: Operators, banks: int = 1) -> Part:
+def least(engine: Engine, name: str, operators: Operators, banks: int = 1) -> Component:
     """The counted parts of the engine: all but the logic of its processes.
 
     banks: that its maps lie in. Each has a channel of three ports, with a unit that loads or stores of its own (UG1399,
@@ -130,16 +130,16 @@ def least(engine: Engine, name: str, operators: Operators, banks: int = 1) -> Pa
     for port, bits in widths.items():
         ports += operators.port(bits, reads=port != "output", writes=port == "output") * channels[port]
     vector = [
-        Part("memory", "vector side's memories", vector_memories(engine), "counted"),
-        Part("streams", "vector side's streams", vector_streams(engine), "formula"),
+        Component("memory", "vector side's memories", vector_memories(engine), "counted"),
+        Component("streams", "vector side's streams", vector_streams(engine), "formula"),
     ]
-    return Part("kernel", name, Resources(), "counted", parts=[
-        Part("array", "array", array_units(engine, operators), "counted"),
-        Part("array", "skew of its operands", skew(engine), "formula"),
-        Part("memory", "window", window(engine, storage), "counted"),
-        Part("memory", "weights", weights(engine, storage), "counted"),
-        Part("memory", "params", params(engine), "counted"),
-        Part("streams", "between processes", streams, "formula"),
-        Part("ports", "m_axi and control", ports, "formula"),
+    return Component("kernel", name, Resources(), "counted", parts=[
+        Component("array", "array", array_units(engine, operators), "counted"),
+        Component("array", "skew of its operands", skew(engine), "formula"),
+        Component("memory", "window", window(engine, storage), "counted"),
+        Component("memory", "weights", weights(engine, storage), "counted"),
+        Component("memory", "params", params(engine), "counted"),
+        Component("streams", "between processes", streams, "formula"),
+        Component("ports", "m_axi and control", ports, "formula"),
         *(vector if engine.vector_lanes else []),
     ])  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..hls.resources import NAMES, Part, Resources, total
+from ..hls.resources import NAMES, Component, Resources, total
 from ..platform import Platform, Region
 
 # Above these shares of a region timing is hard to close: what FINN takes as AMD's recommendation
@@ -14,12 +14,12 @@ COMFORTABLE = {"dsp": 0.8, "bram36": 0.8, "uram": 0.8, "lut": 0.7, "ff": 0.5}
 
 
 @dataclass(frozen=True)
-class Unit:
+class PlacedUnit:
     """A compute unit. kernel: its part of the estimate. slr: the region that the recipe names, if any. banks: those
     that its arguments lie in."""
 
     name: str
-    kernel: Part
+    kernel: Component
     slr: str | None = None
     banks: tuple[str, ...] = ()
 
@@ -29,7 +29,7 @@ class Load:
     """A region and the compute units in it."""
 
     region: Region
-    units: list[Unit] = field(default_factory=list)
+    units: list[PlacedUnit] = field(default_factory=list)
 
     @property
     def used(self) -> Resources:
@@ -49,7 +49,7 @@ class Fit:
     loads: list[Load]
     problems: list[str] = field(default_factory=list)
     tight: list[str] = field(default_factory=list)
-    homeless: list[Unit] = field(default_factory=list)
+    homeless: list[PlacedUnit] = field(default_factory=list)
 
     @property
     def fits(self) -> bool:
@@ -65,7 +65,7 @@ def shares(used: Resources, available: dict[str, int]) -> list[tuple[str, float]
     return found
 
 
-def fit(units: list[Unit], platform: Platform) -> Fit:
+def fit(units: list[PlacedUnit], platform: Platform) -> Fit:
     """Lays compute units into regions: where the recipe says, else the largest first into the emptiest region beside
     their memory that still takes them."""
     loads = {region.name: Load(region) for region in platform.regions}
@@ -80,7 +80,7 @@ def fit(units: list[Unit], platform: Platform) -> Fit:
     return result
 
 
-def _place(unit: Unit, result: Fit) -> None:
+def _place(unit: PlacedUnit, result: Fit) -> None:
     need = unit.kernel.resources
 
     def rank(load: Load) -> tuple[bool, int, float]:

@@ -17,22 +17,22 @@ from ..generate import hls_sources, stage
 from ..hls import frontend, interfaces, ir
 from ..hls.operators import Operators
 from ..hls.processes import Process, name_of, processes
-from ..hls.resources import Part, Resources, total
+from ..hls.resources import Component, Resources, total
 from ..hls.translation import Compiled, compiled
+from . import cache, memories, source
 from . import engine as engines
-from . import kept, memories, source
 
 
-def plain(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Part:
+def plain(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Component:
     """A plain kernel of the user's."""
     assert kernel.source is not None
     includes = [str(ENGINE.parent)]  # what a source may include of ours
     part = counted("kernel", kernel.name, kernel.source, kernel.name, includes, operators, has_uram)
-    part.parts.append(Part("ports", "m_axi and control", _ports(kernel, operators), "formula"))
+    part.parts.append(Component("ports", "m_axi and control", _ports(kernel, operators), "formula"))
     return part
 
 
-def user_core(core: Core, kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Part:
+def user_core(core: Core, kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Component:
     """A core of the user's in a sequencer: a kernel with this core alone is counted, ports and all."""
     alone = replace(kernel, cores=(core,))
     with tempfile.TemporaryDirectory(prefix="estimate-") as folder:
@@ -42,14 +42,16 @@ def user_core(core: Core, kernel: Kernel, design: Design, operators: Operators, 
         return counted("core", core.name, file, kernel.name, includes, operators, has_uram)
 
 
-def sequencer_logic(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Part:
+def sequencer_logic(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Component:
     """A sequencer, core by core: each is counted as a kernel of its own, ports and all."""
-    part = Part("kernel", kernel.name, Resources(), "source")
+    part = Component("kernel", kernel.name, Resources(), "source")
     part.parts = [user_core(core, kernel, design, operators, has_uram) for core in kernel.cores]
     return part
 
 
-def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operators, only: Sequence[str] = ()) -> Part:
+def engine_logic(
+    part: Component, kernel: Kernel, design: Design, operators: Operators, only: Sequence[str] = ()
+) -> Component:
     """An engine with the logic of its processes; the array, which is counted already, is taken off again. only: count
     these, all if empty.
 
@@ -57,10 +59,10 @@ def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operator
     evolution gets through. What was found is kept in the per-user cache.
     """
     sources = hls_sources(design, built_here=False)
-    if only or (logic := kept.load(sources, design, operators)) is None:
+    if only or (logic := cache.load(sources, design, operators)) is None:
         logic = _processes(sources, kernel, operators, only)
         if not only and all(process.basis != "unknown" for process in logic):
-            kept.save(logic, sources, design, operators)
+            cache.save(logic, sources, design, operators)
     for process in logic:
         if process.name == "mac_array" and kernel.engine is not None:
             array = engines.array_units(kernel.engine, operators)
@@ -70,7 +72,7 @@ def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operator
     return part
 
 
-def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, only: Sequence[str]) -> list[Part]:
+def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, only: Sequence[str]) -> list[Component]:
     """The processes of an engine, or one part that says why they were not counted."""
     with tempfile.TemporaryDirectory(prefix="estimate-") as folder:
         stage(sources, Path(folder))
@@ -84,44 +86,44 @@ def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, on
                 return list(pool.map(lambda pair: _process(unit, pair[0], pair[1], operators), wanted))
         except BuildError as error:
             words = f"the logic of '{kernel.name}' was not counted: {error}"
-            return [Part("logic", "processes", Resources(), "unknown", words)]
+            return [Component("logic", "processes", Resources(), "unknown", words)]
 
 
-def _process(unit: Compiled, process: Process, name: str, operators: Operators) -> Part:
+def _process(unit: Compiled, process: Process, name: str, operators: Operators) -> Component:
     """A process of an engine, with its own memories; ports, streams and blocks are counted by their sizes."""
     try:
         kernel = frontend.analysed(unit, process.symbol, said=process.said, passed=process.passed)
     except BuildError as error:
-        return Part("process", name, Resources(), "unknown", f"process '{name}' was not counted: {error}")
+        return Component("process", name, Resources(), "unknown", f"process '{name}' was not counted: {error}")
     interfaces.classify(kernel)
     parameters = {value for value, kind in kernel.function.parameters if kind == "ptr"}
-    part = Part("process", name, Resources(), "source")
+    part = Component("process", name, Resources(), "source")
     for use in source.Counting(kernel, operators).count(intervals(kernel)).values():
         own = {value: memory for value, memory in use.arrays.items() if value not in parameters}
         arrays = total(memories.cost(m) * banks for banks, m in own.values())
         if arrays != Resources():
-            part.parts.append(Part("memory", "local arrays", arrays, "source"))
+            part.parts.append(Component("memory", "local arrays", arrays, "source"))
         part.own += replace(use, arrays={}).resources(operators)
     return part
 
 
 def counted(
     kind: str, name: str, file: Path, top: str, includes: Sequence[str], operators: Operators, has_uram: bool
-) -> Part:
+) -> Component:
     """A part from the source of a function; without clang, or if clang refuses it, one whose figures are unknown."""
     try:
         kernel = frontend.load(file, top, includes=list(includes))
     except BuildError as error:
-        return Part(kind, name, Resources(), "unknown", f"{kind} '{name}' was not counted: {error}")
+        return Component(kind, name, Resources(), "unknown", f"{kind} '{name}' was not counted: {error}")
     uses = source.Counting(kernel, operators).count(intervals(kernel))
-    part = Part(kind, name, Resources(), "source")
+    part = Component(kind, name, Resources(), "source")
     for process, use in uses.items():
         arrays = total(memories.cost(m, has_uram=has_uram) * banks for banks, m in use.arrays.values())
         if arrays != Resources():
-            part.parts.append(Part("memory", "local arrays", arrays, "source"))
+            part.parts.append(Component("memory", "local arrays", arrays, "source"))
         logic = replace(use, arrays={}).resources(operators, has_uram=has_uram)
         if process:
-            part.parts.append(Part("process", process, logic, "source"))
+            part.parts.append(Component("process", process, logic, "source"))
         else:
             part.own = logic
     return part

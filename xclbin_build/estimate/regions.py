@@ -15,7 +15,7 @@ _IGNORED_CALLS = re.compile(r"llvm\.(lifetime|dbg|assume|experimental|donothing|
 
 
 @dataclass
-class Region:
+class ScheduledRegion:
     """Code that is scheduled together. process: of a dataflow region, "" without one. ii: of a pipelined loop, None of
     a sequence of states."""
 
@@ -27,17 +27,17 @@ class Region:
     plans: list[Schedule] = field(default_factory=list)
 
 
-def regions(kernel: Kernel, intervals: Mapping[str, int], process_of: Mapping[str, str]) -> list[Region]:
+def regions(kernel: Kernel, intervals: Mapping[str, int], process_of: Mapping[str, str]) -> list[ScheduledRegion]:
     """The regions of a kernel. intervals: initiation intervals of its pipelined loops, by their headers; process_of:
     the process of a dataflow region that each block belongs to."""
     flow = kernel.flow
-    found: dict[tuple[str, str], Region] = {}
+    found: dict[tuple[str, str], ScheduledRegion] = {}
     for block in flow.order:
         loop = flow.around(block)
         key = (loop.header if loop else "", process_of.get(block, ""))
         if key not in found:
             instance = kernel.instance_of(loop) if loop else None
-            found[key] = Region(instance.name if instance else kernel.top, key[1], [], intervals.get(key[0]))
+            found[key] = ScheduledRegion(instance.name if instance else kernel.top, key[1], [], intervals.get(key[0]))
         region = found[key]
         code = [i for i in flow.function.blocks[block] if not (i.callee and _IGNORED_CALLS.match(i.callee))]
         region.code += code

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ..hls.resources import NAMES, Part, Resources, total
+from ..hls.resources import NAMES, Component, Resources, total
 from ..platform import Platform
 from .design import Estimate
 from .fit import shares
@@ -46,7 +46,7 @@ def document(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Component) -> dict[str, Any]:
     found: dict[str, Any] = {
         "kind": part.kind,
         "name": part.name,
@@ -97,7 +97,7 @@ def show(estimate: Estimate, console: Console) -> None:
     )
 
 
-def _row(table: Table, part: Part, indent: str) -> None:
+def _row(table: Table, part: Component, indent: str) -> None:
     cells = _figures(part.resources)
     table.add_row(indent + part.name, *_with_bands(cells, bounds(part)), part.basis)
     for child in part.parts:
@@ -119,7 +119,7 @@ def _with_bands(cells: list[str], found: Bounds) -> list[str]:
     return words
 
 
-def _total(table: Table, kernel: Part) -> None:
+def _total(table: Table, kernel: Component) -> None:
     table.add_section()
     table.add_row("in all", *_with_bands(_figures(kernel.resources), bounds(kernel)), "")
 

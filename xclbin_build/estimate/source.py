@@ -2,7 +2,7 @@
 
 The kernel is cut into regions (regions.py). Within a region operators are scheduled; those that may share a unit
 (floating point, wide dividers) share it in as many cycles as the initiation interval has. Regions run one after the
-other, so they share such units, too; all else is counted where it stands (use.py).
+other, so they share such units, too; all else is counted where it stands (usage.py).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..hls.arrays import Array, Kind
 from ..hls.frontend import Kernel
 from ..hls.operators import Operators, product_dsps
 from ..hls.resources import Resources
-from ..hls.schedule import Schedule, Timing, lives, schedule
+from ..hls.schedule import OperatorTiming, Schedule, lives, schedule
 from ..hls.widths import Widths
 from . import memories
-from .regions import Region, processes, regions
-from .use import Use
+from .regions import ScheduledRegion, processes, regions
+from .usage import Usage
 
 _FREE = frozenset(
     [
@@ -52,17 +52,17 @@ class Counting:
             for v in i.values:
                 self._readers[v].append(i)
 
-    def count(self, intervals: Mapping[str, int]) -> dict[str, Use]:
+    def count(self, intervals: Mapping[str, int]) -> dict[str, Usage]:
         """What each process of the kernel takes; "" stands for all of one without a dataflow region, and for arrays.
 
         intervals: initiation intervals of pipelined loops, by their headers.
         """
         found = regions(self._kernel, intervals, processes(self._kernel))
         home = {i.name: n for n, region in enumerate(found) for i in region.code if i.name}
-        uses: dict[str, Use] = {}
+        uses: dict[str, Usage] = {}
         crossing: dict[str, str] = {}
         for n, region in enumerate(found):
-            self._count_region(region, uses.setdefault(region.process, Use()))
+            self._count_region(region, uses.setdefault(region.process, Usage()))
             for value in (v for i in region.code for v in i.values):
                 if value in home and home[value] != n:
                     crossing[value] = found[home[value]].process
@@ -73,10 +73,10 @@ class Counting:
         self._count_variables(uses, process_of)
         for use in uses.values():
             use.count_choices()
-        self._count_arrays(uses.setdefault("", Use()))
+        self._count_arrays(uses.setdefault("", Usage()))
         return uses
 
-    def _count_region(self, region: Region, use: Use) -> None:
+    def _count_region(self, region: ScheduledRegion, use: Usage) -> None:
         wanted: Counter[str] = Counter()
         for i in region.code:
             if kind := self._operators.shared_kind(i):
@@ -128,15 +128,15 @@ class Counting:
             return self._widths.of(i.name, i.type).bits
         return ir.bits_of(i.type)
 
-    def _timing(self, i: ir.Instruction) -> Timing:
+    def _timing(self, i: ir.Instruction) -> OperatorTiming:
         if i.opcode in _FREE:
-            return Timing()
+            return OperatorTiming()
         bits = ir.bits_of(i.type)
         if i.opcode in ("load", "store"):
             array = self._array_of(i.pointer)
             if array and array.kind in (Kind.REGISTERS, Kind.SCALAR):
-                return Timing()
-            return Timing(1, 1.3) if i.opcode == "load" else Timing(0, 1.3)
+                return OperatorTiming()
+            return OperatorTiming(1, 1.3) if i.opcode == "load" else OperatorTiming(0, 1.3)
         if i.opcode == "mul":
             a, b = (self._widths.of(o, i.type).bits for o in i.operands)
             return self._operators.product_timing(a, b)
@@ -170,9 +170,9 @@ class Counting:
                     loads[array.value].append(i.name)
         return {name: stores[array] for array, names in loads.items() if array in stores for name in names}
 
-    def _count_variables(self, uses: Mapping[str, Use], process_of: Mapping[str, str]) -> None:
+    def _count_variables(self, uses: Mapping[str, Usage], process_of: Mapping[str, str]) -> None:
         """Phis that pass a value on to each other are one variable: a register if a loop carries it, behind a
-        multiplexer of what is written to it."""
+        multiplexer of the values written to it."""
         headers = set(self._kernel.flow.loops)
         phis = {name: i for name, i in self._definitions.items() if i.opcode == "phi"}
         group = {name: name for name in phis}
@@ -197,7 +197,7 @@ class Counting:
             if any(i.block in headers for i in variable):
                 use.register_bits += max(self._bits(i) for i in variable)
 
-    def _count_product(self, i: ir.Instruction, region: Region, use: Use) -> None:
+    def _count_product(self, i: ir.Instruction, region: ScheduledRegion, use: Usage) -> None:
         widths = self._product(i)
         if widths is None:
             digits = max(signed_digits(int(o)) for o in i.operands if _NUMBER.fullmatch(o))
@@ -302,7 +302,7 @@ class Counting:
             return max(self._low_zeros(o) for o in made.operands)
         return 0
 
-    def _count_ports(self, region: Region, use: Use) -> None:
+    def _count_ports(self, region: ScheduledRegion, use: Usage) -> None:
         """A port of a memory that is reached from several states chooses among so many addresses, and so much data."""
         reached: Counter[tuple[str, str]] = Counter()
         for i in region.code:
@@ -319,7 +319,7 @@ class Counting:
             if inputs > 1:
                 use.multiplexers[inputs + 1] += _PORTS * (2 if opcode == "store" else 1)
 
-    def _count_arrays(self, use: Use) -> None:
+    def _count_arrays(self, use: Usage) -> None:
         alive: dict[str, Array] = {}
         for i in self._kernel.function.instructions():
             if i.opcode in ("load", "store"):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..hls.held import Held
-from ..hls.resources import NAMES, Part
+from ..hls.error_bounds import ErrorBounds
+from ..hls.resources import NAMES, Component
 
 Bounds = dict[str, tuple[float, float]]
 
@@ -24,22 +24,22 @@ BASES = {
 
 # Report / estimate, of the designs that have any.
 _REPORTED = {
-    "dsp": Held(0.90, 1.37, 233),
-    "bram36": Held(0.90, 1.0, 79),
-    "lut": Held(0.78, 1.62, 460),
-    "ff": Held(0.62, 2.20, 460),
+    "dsp": ErrorBounds(0.90, 1.37, 233),
+    "bram36": ErrorBounds(0.90, 1.0, 79),
+    "lut": ErrorBounds(0.78, 1.62, 460),
+    "ff": ErrorBounds(0.62, 2.20, 460),
 }
 # Placed / report over the median, by which estimates are multiplied ([placed] in hls/operators.toml, with the source).
-_PLACED = {"lut": Held(0.45 / 0.66, 0.95 / 0.66, 4778), "ff": Held(0.62 / 0.77, 0.89 / 0.77, 4778)}
-_SURE = Held(1.0, 1.0, 0)
+_PLACED = {"lut": ErrorBounds(0.45 / 0.66, 0.95 / 0.66, 4778), "ff": ErrorBounds(0.62 / 0.77, 0.89 / 0.77, 4778)}
+_SURE = ErrorBounds(1.0, 1.0, 0)
 
 _BY_REPORTS = {name: _REPORTED.get(name, _SURE).times(_PLACED.get(name, _SURE)) for name in NAMES}
-BANDS: dict[str, dict[str, Held]] = {
-    "counted": {"dsp": _SURE, **dict.fromkeys(("bram36", "uram"), Held(0.9, 1.1, 0)),
-                **dict.fromkeys(("lut", "ff"), Held(0.7, 1.3, 0))},
+BANDS: dict[str, dict[str, ErrorBounds]] = {
+    "counted": {"dsp": _SURE, **dict.fromkeys(("bram36", "uram"), ErrorBounds(0.9, 1.1, 0)),
+                **dict.fromkeys(("lut", "ff"), ErrorBounds(0.7, 1.3, 0))},
     "source": _BY_REPORTS,
     "formula": _BY_REPORTS,
-    "unknown": dict.fromkeys(NAMES, Held(1.0, float("inf"), 0)),
+    "unknown": dict.fromkeys(NAMES, ErrorBounds(1.0, float("inf"), 0)),
 }  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def rests_on() -> str:
     )
 
 
-def bounds(part: Part) -> Bounds:
+def bounds(part: Component) -> Bounds:
     """Least and most of each resource of a part and all within it. Errors of its parts add up, as if all were alike."""
     low, high = dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0.0)
     for basis, own in part.leaves():

@@ -1,4 +1,4 @@
-"""Arrays, ports and streams of a kernel: what is read and written, and how many accesses a cycle it can take."""
+"""Arrays, ports and streams of a kernel: what is read and written, and how many accesses a cycle they support."""
 
 from __future__ import annotations
 
@@ -36,11 +36,15 @@ class Partition:
 class Array:
     """What addresses lead to.
 
-    value: in the IR (`%x`, `@table`). name: in the source. extents: elements of each dimension, -1 where not known.
-    element_bytes: of one. bundle, channel: of an m_axi port; beat_bytes: that it may be widened to; latency: cycles
-    that memory behind it is expected to take; sized: whether it is declared as an array of a size. ports: accesses a
-    cycle and bank, reads and writes together, then reads alone and writes alone. replicated: whether Vitis HLS keeps
-    copies of it, each of which is read (RAM_1WNR).
+    value: in the IR (`%x`, `@table`).
+    name: in the source.
+    extents: elements of each dimension, -1 where not known.
+    element_bytes: of one element.
+    bundle, channel, beat_bytes: of an m_axi port; beat_bytes is the width that it may be widened to.
+    latency: expected cycles of the memory behind the port.
+    sized: whether it is declared as an array with a size.
+    ports: accesses a cycle and bank: reads and writes together, then reads alone and writes alone.
+    replicated: whether Vitis HLS keeps copies for parallel reads (RAM_1WNR).
     """
 
     value: str

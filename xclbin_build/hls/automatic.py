@@ -24,7 +24,7 @@ def unroll_short_loops(flow: cfg.Flow, by_header: dict[str, Instance], evolution
     """Marks the loops that unroll for being short. by_header: instances by the headers of their loops."""
     for instance in by_header.values():
         if instance.count == 1 and instance.pipeline is None and instance.unroll is None:
-            instance.unroll = FULL  # a loop of one iteration is none: tiles of 1 x 1 of sharc-lab/FPGA_ECE8893 (2022.1)
+            instance.unroll = FULL  # a single iteration: tiles of 1 x 1 of sharc-lab/FPGA_ECE8893 (2022.1)
     for header, loop in flow.loops.items():
         if loop.parent is None:
             _visit(header, flow, by_header, evolution)

@@ -19,7 +19,7 @@ from ..toolchain import process
 
 VERSION = 19  # what the text of the IR and of scalar evolution is read as
 HEADERS = (Path(__file__).parent / "headers", STAND_INS)
-"""What stands in for AMD's headers: the checker's own, and those that it shares with the software card."""
+"""Replacements of AMD's headers: the checker's own, and those that it shares with the emulator."""
 _TIMEOUT_S = 300
 _MOST_BYTES = 1 << 29
 """Of what a tool prints; the IR of the largest engine has a hundredth of it."""
@@ -47,7 +47,7 @@ class SourceError(ToolchainError):
 def find() -> Clang:
     """clang 19 on PATH or in $LLVM_BIN.
 
-    Raises ToolchainError, which says how to install it, if there is none.
+    Raises ToolchainError, which says how to install it, if it is not found.
     """
     folders = [os.environ.get("LLVM_BIN"), None, f"/usr/lib/llvm-{VERSION}/bin"]
     for folder in folders:

@@ -1,11 +1,12 @@
 """From a source to the IR that is analysed: one function, everything inlined, loops unrolled as the pragmas ask.
 
-Two calls of `opt`. Behind the first, all functions are inlined and nothing is unrolled: probes (source.py) are read
-there and taken out, each loop gets a number of its own, and what has to be unrolled is marked. The second unrolls,
-turns completely partitioned arrays into values, and simplifies. Where loops unroll that no pragma asks for, it is
-called once more for those: Vitis HLS chooses them late, so an element that stays the same only since then is read and
-written in each iteration (`lp3` of atax, `lp1` of bicg of HLStrans, 2022.2: 64 of each), where behind pragmas it is a
-register (convolutions of sharc-lab and of asandeep1's FPGA_ECE8893, 2022.1 and 2025.1: 1).
+`opt` is called twice. After the first call all functions are inlined and nothing is unrolled. Probes (source.py) are
+read there and removed, each loop gets a number of its own, and loops to unroll are marked. The second call unrolls,
+turns completely partitioned arrays into values, and simplifies. It is repeated for loops that unroll without a pragma.
+
+Vitis HLS chooses those loops late. An element that is invariant only after unrolling is therefore read and written in
+each iteration (`lp3` of atax, `lp1` of bicg of HLStrans, 2022.2: 64 of each). With a pragma it is a register
+(convolutions of sharc-lab and of asandeep1's FPGA_ECE8893, 2022.1 and 2025.1: 1).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import cfg, clang, hidden, ir, pure, tables
+from . import cfg, clang, ir, loop_hiding, pure, tables
 from .arrays import Array, Member
 from .instance import Instance
 from .instances import LATER, UNROLLED, make_plan
 from .plan import Passed, Plan, Said
-from .source import PROBE, Source
+from .source import PROBE, MarkedSource
 from .translation import Compiled, compiled
 
 _SIMPLE = "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>"
@@ -74,15 +75,22 @@ class TooLarge(clang.SourceError):
 
 @dataclass
 class Kernel:
-    """The IR of one top function. instances: its loops by the number in their metadata. scev: what `opt` prints of
-    scalar evolution. notes: what could not be understood. members: of structures and blocks, the arrays in them. said:
-    what pragmas say of parameters; passed: what those of a process lead to. part: the FPGA's name, "" for any.
-    vitis: the version of Vitis HLS whose rules count, "" for the newest.
-    operators: cycles, and nanoseconds behind them, of functions that became operators (pure.py), by what is called.
-    overlapping: parameters that may overlap each other."""
+    """The IR of one top function.
+
+    instances: its loops by the number in their metadata.
+    scev: the scalar evolution that `opt` prints.
+    notes: pragmas and code that are not understood.
+    members: of structures and blocks, the arrays in them.
+    said: pragmas about parameters.
+    passed: the variables of the region that a process's parameters refer to.
+    part: the FPGA's name, "" for any.
+    vitis: the version of Vitis HLS whose rules apply, "" for the newest.
+    operators: cycles, and nanoseconds behind them, of functions that became operators (pure.py), by symbol.
+    overlapping: parameters that may overlap each other.
+    """
 
     top: str
-    source: Source
+    source: MarkedSource
     module: ir.Module
     function: ir.Function
     flow: cfg.Flow
@@ -138,11 +146,15 @@ def analysed(
     memories: bool = True,
     vitis: str = "",
 ) -> Kernel:
-    """Inlines everything into one function of a source and unrolls its loops. top: its name, or its symbol. said: what
-    pragmas of a region around it say of its parameters, by their places; passed: what those lead to. operators:
-    functions that are not inlined, with the cycles that they take and the nanoseconds behind those. whole: refuse a
-    function with loops that are left as they are, as they would become too much code. memories: pointers without a
-    pragma are memories; else ports of the bundle gmem. vitis: as in `Kernel`.
+    """Inlines everything into one function of a source and unrolls its loops.
+
+    top: its name, or its symbol.
+    said: pragmas of the region about its parameters, by the parameters' positions.
+    passed: the variables of the region that the parameters refer to.
+    operators: functions that are not inlined, with their cycles and the nanoseconds behind those.
+    whole: reject a function with loops that are too large to unroll.
+    memories: pointers without a pragma are memories; else ports of the bundle gmem.
+    vitis: as in `Kernel`.
 
     Raises SourceError if there is no such function, TooLarge if it has more than `most_loops`.
     """
@@ -201,7 +213,7 @@ def loop_number(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> int | None
 def find_top(text: str, top: str, path: Path) -> str:
     """The symbol of the function `top`.
 
-    Raises SourceError, which lists what there is, if there is none.
+    Raises SourceError, which lists the functions found, if it does not exist.
     """
     names = ir.parse(text).names()
     mangled = re.compile(rf"_Z(?:N\w*?)?{len(top)}{re.escape(top)}(?![a-z_0-9]\w*\d)")
@@ -216,9 +228,10 @@ def find_top(text: str, top: str, path: Path) -> str:
 def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: bool) -> frozenset[str]:
     """Parameters whose bundle other parameters have, too. names: what those of a process are called in its region.
 
-    Vitis HLS takes no read of a port out of a loop that writes to the same bundle (coefficients of
-    heterogeneous-vitis-apps, 2024.1: 18 reads an iteration, 9 of them always the same). Up to 2023 it does, but in
-    loops that it has unrolled of its own (HLStrans, 2022.2: columns of correlation, 100 reads of 200; but `inputQuery`
+    Vitis HLS does not move a read of a port out of a loop that writes to the same bundle (coefficients of
+    heterogeneous-vitis-apps, 2024.1: 18 reads an iteration, 9 of them always the same). Versions up to 2023 do so,
+    except in loops that they unroll without a pragma (HLStrans, 2022.2: columns of correlation, 100 reads of 200; but
+    `inputQuery`
     of compute_near, 4).
     """
     bundles: dict[str, str] = {}
@@ -323,22 +336,23 @@ def _unrolled(text: str, symbol: str, folder: Path, *options: str, overlapping: 
     """Everything unrolled that is marked, and simplified. overlapping: arguments may overlap each other, though not
     variables."""
     first = _FIRST.replace("globalopt,", "globalopt,require<globals-aa>,", 1) if overlapping else _FIRST
-    if text.count(", !llvm.loop ") < hidden.LEAST:
+    if text.count(", !llvm.loop ") < loop_hiding.LEAST:
         return _optimised(text, symbol, f"{first},{_UNROLL},{_REST}", folder, *options)
     ready = _optimised(text, symbol, f"{first},instnamer)", folder, *options)
-    unrolled = hidden.shown(_optimised(hidden.hide(ready, symbol), symbol, _UNROLL, folder, *options))
+    unrolled = _optimised(loop_hiding.hide_loops(ready, symbol), symbol, _UNROLL, folder, *options)
+    unrolled = loop_hiding.restore_loops(unrolled)
     return _optimised(unrolled, symbol, f"function({_REST}", folder, *options)
 
 
 def _scev(text: str, symbol: str, folder: Path) -> str:
-    """What scalar evolution says of a module. Each printed instruction that names metadata, attributes, or a value
-    without a name has the whole module numbered anew, which is quadratic: values are named (`instnamer`), and what
-    scalar evolution does not look at is left out."""
+    """What scalar evolution says of a module. LLVM numbers the whole module again for each printed instruction that
+    names metadata, attributes, or a value without a name, which is quadratic. So values are named (`instnamer`), and
+    metadata that scalar evolution does not read is removed."""
     path = folder / "scev.ll"
     plain = _STREAM_CALL.sub(r"\1", _UNSEEN.sub("", text))
     path.write_text(plain)
     told = ["-strip-debug", "-passes=print<scalar-evolution>", "-disable-output", str(path)]
-    without = hidden.hide(plain, symbol)
+    without = loop_hiding.hide_loops(plain, symbol)
     if without is plain:
         return clang.run("opt", told)[1]
     counts = clang.run("opt", [*told, "-scalar-evolution-classify-expressions=false"])[1]

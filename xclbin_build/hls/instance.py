@@ -23,11 +23,14 @@ class Dependence:
 class Instance:
     """One loop after inlining.
 
-    path: functions that it was inlined through, its own first. pipeline: what the source asks for, None where it says
-    nothing. target_ii: what it asks for, None if it leaves it open. unroll: FULL, a factor, or None; automatic: whether
-    no pragma asks for that, but Vitis HLS does it of its own accord. trips: from the
-    pragma loop_tripcount, (least, most). inside_pipeline: a loop or function around it is pipelined, so it unrolls.
-    too_large: instructions that it, or the loop around it, would have after unrolling, where that is left out for it.
+    path: functions that it was inlined through, its own first.
+    pipeline: whether the source requests a pipeline, None where it does not say.
+    target_ii: the II of its pragma, None without one.
+    unroll: FULL, a factor, or None.
+    automatic: whether Vitis HLS unrolls it without a pragma.
+    trips: from the pragma loop_tripcount, (least, most).
+    inside_pipeline: a loop or function around it is pipelined, so it unrolls.
+    too_large: instructions that it, or the loop around it, would have after unrolling, if it is too large to unroll.
     """
 
     number: int

@@ -10,7 +10,7 @@ from .instance import FULL, Dependence, Instance
 from .partitions import find_arrays
 from .plan import Plan, Said
 from .pragma import Pragma
-from .source import PROBE, PROBED, Source
+from .source import PROBE, PROBED, MarkedSource
 
 # Metadata of a loop that unrolls: at once, or once all that pragmas ask for is done. Until then LLVM leaves it, as any
 # number but zero says yes.
@@ -18,7 +18,7 @@ UNROLLED, LATER = '!{!"llvm.loop.unroll.full"}', '!{!"llvm.loop.unroll.disable",
 MOST_UNROLLED = 80_000  # instructions of a loop before they are simplified
 
 
-def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automatic: bool) -> Plan:
+def make_plan(text: str, symbol: str, source: MarkedSource, evolution: str, *, automatic: bool) -> Plan:
     """Works out the plan from the inlined IR and what scalar evolution says of it."""
     module = ir.parse(text)
     function = module.function(symbol)
@@ -77,7 +77,7 @@ def constant_offset(module: ir.Module, found: ir.Instruction) -> int:
     return total
 
 
-def _probes(module: ir.Module, function: ir.Function, source: Source) -> list[Said]:
+def _probes(module: ir.Module, function: ir.Function, source: MarkedSource) -> list[Said]:
     definitions = function.definitions()
     found = []
     for instruction in function.instructions():
@@ -111,7 +111,7 @@ def _integer(text: str) -> int | None:
 
 
 def _instances(
-    module: ir.Module, flow: cfg.Flow, source: Source, probes: list[Said], counts: scev.Evolution, plan: Plan
+    module: ir.Module, flow: cfg.Flow, source: MarkedSource, probes: list[Said], counts: scev.Evolution, plan: Plan
 ) -> dict[str, Instance]:
     """An instance for each loop, by its header."""
     by_block: dict[str, list[Said]] = {}
@@ -190,7 +190,7 @@ def _apply(instance: Instance, pragma: Pragma, probe: Said | None) -> None:
             instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
 
 
-def _pipelined_functions(source: Source, probes: list[Said]) -> set[str]:
+def _pipelined_functions(source: MarkedSource, probes: list[Said]) -> set[str]:
     names = set()
     for function in source.functions:
         for number in function.pragmas:

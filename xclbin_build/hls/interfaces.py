@@ -23,10 +23,11 @@ def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = No
     """Sets the kind and the bundle of every parameter, and finds the members of blocks (`Kernel.members`).
 
     A pointer without a pragma is an m_axi port of the bundle gmem, as in the Vitis flow of kernels.
-    memories: pointers without a pragma are memories of the caller instead, as in the Vivado flow. A block of a
-    `stream_of_blocks` is a memory, or one for each array of a structure; an element that is a structure itself is taken
-    as a word, as with the pragma `aggregate`. latency: cycles that memory behind ports is expected to take, where it is
-    not the flow's default.
+    A block of a `stream_of_blocks` is a memory, or one for each array of a structure. An element that is a structure
+    itself is a word, as with the pragma `aggregate`.
+
+    memories: pointers without a pragma are memories of the caller instead, as in the Vivado flow.
+    latency: expected cycles of the memory behind ports, if not the flow's default.
     """
     parameters = [name for name, kind in kernel.function.parameters if kind == "ptr"]
     types = debug.Types(kernel.module.metadata)

@@ -35,9 +35,11 @@ CASTS = frozenset({
 class Instruction:
     """One instruction.
 
-    name: its value (`%x`), None without one. type: that of its value; for a store that of what is stored; for a compare
-    that of its operands. operands: values in the order in which they are written, constants included; of a load or
-    store the pointer is `pointer`. callee: of a call, without its sigil. incoming: of a phi, value by block.
+    name: its value (`%x`), None without one.
+    type: that of its value, of the stored value for a store, of the operands for a compare.
+    operands: values in textual order, constants included; the pointer of a load or store is `pointer`.
+    callee: of a call, without its sigil.
+    incoming: of a phi, value by block.
     """
 
     name: str | None
@@ -81,7 +83,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Global:
-    """type: of what it holds. constant: whether nothing writes it. debug: its metadata's number."""
+    """type: of its value. constant: whether nothing writes it. debug: its metadata's number."""
 
     name: str
     type: str
@@ -104,7 +106,7 @@ class Module:
         return self._definitions
 
     def function(self, name: str) -> Function | None:
-        """The definition of a function; None if there is none."""
+        """The definition of a function; None if it is not defined."""
         match = self.definitions().get(name)
         return Function(name, _parameters(match["parameters"]), blocks_of(match["body"])) if match else None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from .. import toml_table
 from . import ir
 from .resources import Resources
-from .schedule import Timing
+from .schedule import OperatorTiming
 
 _FILE = Path(__file__).with_suffix(".toml")
 _FLOAT = {"fadd": "add", "fsub": "add", "fmul": "mul", "fdiv": "div", "frem": "rem", "fcmp": "cmp"}
@@ -111,24 +111,24 @@ class Operators:
     def knows(self, kind: str) -> bool:
         return kind in self._units
 
-    def timing(self, i: ir.Instruction, bits: int) -> Timing:
+    def timing(self, i: ir.Instruction, bits: int) -> OperatorTiming:
         kind = self.shared_kind(i)
         if kind:
             row = self.row(kind)
-            return Timing(row.cycles, row.delay_ns) if row else Timing(1, 2.0)
+            return OperatorTiming(row.cycles, row.delay_ns) if row else OperatorTiming(1, 2.0)
         if i.opcode in ("sdiv", "udiv", "srem", "urem"):
             if any(re.fullmatch(r"-?\d+", o) for o in i.operands[1:]) and _is_power(i.operands[1]):
-                return Timing(0, 0.5)
-            return Timing(bits + 3, 2.0)
+                return OperatorTiming(0, 0.5)
+            return OperatorTiming(bits + 3, 2.0)
         if i.opcode in ("add", "sub", "icmp"):
-            return Timing(0, 0.7 + 0.01 * bits)
+            return OperatorTiming(0, 0.7 + 0.01 * bits)
         if i.opcode in ("shl", "lshr", "ashr"):
-            return Timing(0, 0.0 if re.fullmatch(r"-?\d+", i.operands[1]) else 1.4)
-        return Timing(0, 0.4)
+            return OperatorTiming(0, 0.0 if re.fullmatch(r"-?\d+", i.operands[1]) else 1.4)
+        return OperatorTiming(0, 0.4)
 
-    def product_timing(self, a: int, b: int) -> Timing:
+    def product_timing(self, a: int, b: int) -> OperatorTiming:
         delay = 2.2 if max(a, b) <= 27 and min(a, b) <= 18 else 3.4
-        return Timing(0, delay) if delay <= self.period_ns else Timing(2, 2.0)
+        return OperatorTiming(0, delay) if delay <= self.period_ns else OperatorTiming(2, 2.0)
 
     def product(self, a: int, b: int, out: int) -> Resources:
         """A multiplier of integers of a and b bits, of whose product `out` bits are wanted."""

@@ -40,9 +40,14 @@ class Said:
 
 @dataclass(frozen=True)
 class Passed:
-    """What a parameter of a process leads to. name: of the variable in the region. type: of an array, in the IR, ""
-    where it is not known. port: whether it is a parameter of the kernel. constant: whether nothing writes it. shared:
-    whether other processes of the region have it, too."""
+    """The variable that a parameter of a process refers to.
+
+    name: of the variable in the region.
+    type: of an array, in the IR, "" where it is not known.
+    port: whether it is a parameter of the kernel.
+    constant: whether nothing writes it.
+    shared: whether other processes of the region use it, too.
+    """
 
     name: str
     type: str

@@ -25,9 +25,14 @@ _VARIABLE = "__hls_check8variable"  # as it is mangled
 
 @dataclass
 class Process:
-    """A process of a dataflow region. symbol: of its function. said: what pragmas of the region say of its parameters,
-    by their places; passed: what they lead to. only: functions whose loops count, all if empty: loops that stand in
-    the region itself are processes, too, which the region's function is inlined for."""
+    """A process of a dataflow region.
+
+    symbol: of its function.
+    said: pragmas of the region about its parameters, by the parameters' positions.
+    passed: the variables that the parameters refer to.
+    only: functions whose loops count, all if empty. A loop in the region itself is a process, too; the function of the
+    region is inlined for it.
+    """
 
     symbol: str
     said: dict[int, list[Said]] = field(default_factory=dict)
@@ -77,8 +82,11 @@ def _collect(
     unit: Compiled, module: ir.Module, function: ir.Function, given: dict[int, list[Said]], ports: dict[int, Passed],
     with_loops: set[str], found: dict[str, Process], regions: set[str], depth: int,
 ) -> None:  # fmt: skip
-    """given, ports: what is said of the function's own parameters, and what they lead to. regions: functions that are
-    part of the region."""
+    """given: pragmas about the function's parameters.
+
+    ports: the variables that the parameters refer to.
+    regions: functions that are part of the region.
+    """
     known = set(module.names())
     said = _said(unit, function, given)
     leads = _leads(function, ports)

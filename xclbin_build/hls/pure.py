@@ -36,9 +36,12 @@ _FIND = "internalize,globaldce,always-inline,globaldce,function(sroa,early-cse),
 
 @dataclass(frozen=True)
 class Pure:
-    """A function whose result depends on its operands only. returns: the type of its value, or of what it writes to its
-    first operand (`by_reference`). operands: types of the others as values, and whether each is given by reference.
-    constants: of them, those that are constant integers, by their places: such a function is one of its own."""
+    """A function whose result depends on its operands only.
+
+    returns: the type of its value, or of the result that it writes to its first operand (`by_reference`).
+    operands: types of the others as values, and whether each is passed by reference.
+    constants: operands that are constant integers, by position; each combination is an operator of its own.
+    """
 
     symbol: str
     returns: str

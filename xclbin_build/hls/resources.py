@@ -46,7 +46,7 @@ def total(parts: Iterable[Resources]) -> Resources:
 
 
 @dataclass
-class Part:
+class Component:
     """A kernel, core or process of a design, with what it takes and what that rests on.
 
     own: without the parts within it. basis: the way to the figures, a key of `uncertainty.BASES`. note: what the reader
@@ -58,7 +58,7 @@ class Part:
     own: Resources
     basis: str
     note: str = ""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Component] = field(default_factory=list)
 
     @property
     def resources(self) -> Resources:

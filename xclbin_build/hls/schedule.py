@@ -13,7 +13,7 @@ from . import ir
 
 
 @dataclass(frozen=True)
-class Timing:
+class OperatorTiming:
     """cycles: registers between input and output, 0 for logic that others can be chained to. delay_ns: of its last
     stage."""
 
@@ -36,13 +36,13 @@ class Schedule:
 
 def schedule(
     code: Sequence[ir.Instruction],
-    timing: Callable[[ir.Instruction], Timing],
+    timing: Callable[[ir.Instruction], OperatorTiming],
     period_ns: float,
     follows: Callable[[ir.Instruction], Sequence[int]],
 ) -> Schedule:
     """Schedules instructions that lie in an order in which operands come first.
 
-    follows: places of earlier instructions that one must wait for although it takes no value of them (memory).
+    follows: places of earlier instructions that one must wait for although it uses no value of them (memory).
     """
     place = {i.name: n for n, i in enumerate(code) if i.name}
     start: list[int] = []
@@ -70,9 +70,8 @@ def schedule(
 def lives(plan: Schedule, kept: Callable[[ir.Instruction], bool]) -> list[tuple[ir.Instruction, int]]:
     """Values that wait in registers, and for how many cycles.
 
-    Operators that have time move to where they are first needed, so that what waits is as little as can be. kept:
-    whether
-    a value is one that takes registers; an address is none, but what it is made of waits for the access.
+    Operators with slack move to their first use, so that few values wait in registers. kept: whether a value needs
+    registers. An address needs none, but its operands wait for the access.
     """
     place = {i.name: n for n, i in enumerate(plan.code) if i.name}
     readers: list[list[int]] = [[] for _ in plan.code]

@@ -1,9 +1,9 @@
 """A source before clang sees it: loops numbered, pragmas turned into calls that clang evaluates.
 
-What a `#pragma HLS` says of a variable or a constant can only be understood in its scope: `factor=N` of a template, an
-array that is an argument. So each becomes a call of `__hls_probe` in its place, with its number, the variable's address
-and shape, and the values of its options; after inlining, the IR has them as constants, for each instance of a template
-and each caller. Loops are numbered by metadata that clang attaches to them and that no pass of ours acts upon.
+The variables and constants of a `#pragma HLS` depend on its scope, such as `factor=N` in a template or an array that is
+an argument. So a call of `__hls_probe` replaces each pragma. Its arguments are the pragma's number, the variable's
+address and shape, and the values of the options. After inlining the IR has these values as constants, for each instance
+of a template and each caller. Loops are numbered by metadata that clang attaches to them and that the passes ignore.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch"}
 
 @dataclass
 class SourceLoop:
-    """A loop as it is written. id: the number in its metadata. pragmas: those that are about it, by `Source.pragmas`.
+    """A loop as it is written. id: the number in its metadata. pragmas: numbers of its pragmas in the source.
 
-    function: the function that it stands in; parent: the id of the loop around it. name: label, or what Vitis calls a
-    loop without one: VITIS_LOOP_, its line and its number in the function.
+    function: the function that contains it.
+    parent: the id of the loop around it.
+    name: its label, or Vitis' name of a loop without one: VITIS_LOOP_, its line and its number in the function.
+    head: the tokens of the initialization, the condition and the step of a `for`.
     """
 
     id: int
@@ -49,6 +51,7 @@ class SourceLoop:
     function: str
     parent: int | None
     ordinal: int
+    head: tuple[tuple[str, ...], ...] = ()
     pragmas: list[int] = field(default_factory=list)
 
     @property
@@ -67,7 +70,7 @@ class SourceFunction:
 
 
 @dataclass
-class Source:
+class MarkedSource:
     """text: what clang compiles; plain: the same without marks. loops, pragmas: by their numbers, of which `first` is
     the lowest. notes: what could not be understood."""
 
@@ -85,7 +88,9 @@ def is_c(path: Path) -> bool:
     return path.suffix == ".c"
 
 
-def read(path: Path, *, includes: Sequence[str], defines: Sequence[str], after: Source | None = None) -> Source:
+def read(
+    path: Path, *, includes: Sequence[str], defines: Sequence[str], after: MarkedSource | None = None
+) -> MarkedSource:
     """Preprocesses and marks the source at `path`.
 
     includes, defines: as for a compiler, without -I and -D. after: a source whose numbers these go on from. Raises
@@ -100,16 +105,16 @@ def read(path: Path, *, includes: Sequence[str], defines: Sequence[str], after: 
     return mark(text, path, skip=frozenset(), first=first)
 
 
-def mark(text: str, path: Path, skip: frozenset[int], first: int = 1) -> Source:
+def mark(text: str, path: Path, skip: frozenset[int], first: int = 1) -> MarkedSource:
     """Marks preprocessed text. skip: numbers of pragmas that clang could not evaluate; first: the lowest number."""
-    source = Source(path, text, text, {}, {}, [], [], first)
+    source = MarkedSource(path, text, text, {}, {}, [], [], first)
     _Marker(source, tokens(text), skip).run()
     return source
 
 
-def together(sources: Sequence[Source]) -> Source:
+def together(sources: Sequence[MarkedSource]) -> MarkedSource:
     """Sources whose numbers go on from each other, as one."""
-    return Source(
+    return MarkedSource(
         sources[0].path, "".join(one.text for one in sources), "".join(one.plain for one in sources),
         {number: loop for one in sources for number, loop in one.loops.items()},
         {number: pragma for one in sources for number, pragma in one.pragmas.items()},
@@ -119,7 +124,7 @@ def together(sources: Sequence[Source]) -> Source:
 
 
 class _Marker:
-    def __init__(self, source: Source, items: list[Token], skip: frozenset[int]) -> None:
+    def __init__(self, source: MarkedSource, items: list[Token], skip: frozenset[int]) -> None:
         self._source = source
         self._items = items
         self._skip = skip
@@ -176,6 +181,7 @@ class _Marker:
                 if items[index + 1].text != "(":
                     continue
                 last = statement_end(items, closing(items, index + 1) + 1)
+            head = _head(items, index + 1) if token.text == "for" else ()
             label = None
             if items[index - 1].text == ":" and items[index - 2].kind == "word":
                 word = items[index - 2].text
@@ -185,7 +191,8 @@ class _Marker:
             unnamed += label is None
             number = self._source.first + len(self._source.loops)
             loop = SourceLoop(
-                number, token.file, token.line, items[last].line, label, function, parent, unnamed if not label else 0
+                number, token.file, token.line, items[last].line, label, function, parent, unnamed if not label else 0,
+                head,
             )
             self._source.loops[number] = loop
             spans.append((index, last, loop))
@@ -229,6 +236,17 @@ class _Marker:
         pieces.append(text[at:])
         joined = "".join(pieces)
         return re.sub(r"^[ \t]*#[ \t]*(?:define|undef|pragma[ \t]+HLS)\b[^\n]*$", "", joined, flags=re.M | re.I)
+
+
+def _head(items: list[Token], opening: int) -> tuple[tuple[str, ...], ...]:
+    """The tokens between the brackets of a `for`, cut at its semicolons."""
+    parts: list[list[str]] = [[]]
+    for item in items[opening + 1 : closing(items, opening)]:
+        if item.text == ";":
+            parts.append([])
+        else:
+            parts[-1].append(item.text)
+    return tuple(map(tuple, parts))
 
 
 def _number(expression: str | None) -> str:
@@ -292,36 +310,7 @@ def _opening(items: list[Token], end: int) -> int:
     return 0
 
 
-_PRELUDE_CPP = """\
-extern "C" void __hls_probe(int, const void*, ...) noexcept;
-namespace __hls_check {
-template <class T> struct shape { static const long long extent = 0; typedef T inner; };
-template <class T, unsigned long N> struct shape<T[N]> { static const long long extent = N; typedef T inner; };
-template <class T> struct held { typedef T to; };
-template <class T> held<T> type_of(T&);
-template <class T> struct pointer { static const bool yes = false; typedef T to; };
-template <class T> struct pointer<T*> { static const bool yes = true; typedef T to; };
-template <class T> struct pointer<T* const> { static const bool yes = true; typedef T to; };
-// Locks and streams of blocks stand for the block.
-template <class T> inline __attribute__((always_inline)) auto block_of(T& x, int) -> decltype((x.__hls_block())) {
-    return x.__hls_block();
-}
-template <class T> inline __attribute__((always_inline)) T& block_of(T& x, long) { return x; }
-template <class U, class... V>
-inline __attribute__((always_inline)) void variable(int id, U& whole, V... values) noexcept {
-    auto& x = block_of(whole, 0);
-    typedef decltype(type_of(x)) T_; typedef typename T_::to T;
-    typedef shape<typename pointer<T>::to> a; typedef shape<typename a::inner> b; typedef shape<typename b::inner> c;
-    typedef shape<typename c::inner> d;
-    const long long size = sizeof(typename pointer<T>::to);
-    if constexpr (pointer<T>::yes)
-        __hls_probe(id, (const void*)x, values..., size, -1LL, a::extent, b::extent, c::extent, d::extent);
-    else
-        __hls_probe(id, (const void*)&reinterpret_cast<const volatile char&>(x), values..., size, a::extent, b::extent,
-                    c::extent, d::extent, 0LL);
-}
-}
-"""
+_PRELUDE_CPP = (Path(__file__).parent / "probes.hpp").read_text()
 _PRELUDE_C = """\
 void __hls_probe(int, const void*, ...);
 """

@@ -1,8 +1,8 @@
 """Arrays that a function fills with constants before it reads them: tables, which Vitis HLS makes ROMs of.
 
 By UG1399, "Implementing ROMs", that takes values made of constants and loop counters alone, and no write once it has
-been read; by "ROM Optimization" an array need not be `static`. So the loops that fill it are none in hardware. Here the
-writes are taken out, and a call in front of them stands for what they would leave; what only they needed goes, too.
+been read; by "ROM Optimization" an array need not be `static`. So hardware has no loops that fill it. Here the
+writes are removed, and a call in front of them stands for the resulting values. Code that only they used is removed.
 Tables of functions as hls4ml has them, and those of `math.h`, are of this kind.
 """
 
@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 
 from . import cfg, ir
 from .arrays import COMPLETE_THRESHOLD, extents_of
-from .source import PROBE, Source
+from .source import PROBE, MarkedSource
 
 TABLE = "__hls_keep_table"  # a call that stands for what fills a table
 _DECLARATION = f"\ndeclare void @{TABLE}(ptr) nounwind willreturn memory(argmem: write)\n"
@@ -31,7 +31,7 @@ def marked(text: str) -> set[str]:
     return set(_CALL.findall(text))
 
 
-def filled(text: str, symbol: str, source: Source) -> str:
+def filled(text: str, symbol: str, source: MarkedSource) -> str:
     """The IR of a function, in which everything is inlined and nothing unrolled, without the writes of constants that
     fill arrays. Those that become registers are left as they are, by a pragma or as they are small: their values are
     known where they are read."""
@@ -70,7 +70,7 @@ def _without(text: str, symbol: str, gone: set[str], tables: list[str]) -> str:
 
 
 class _Search:
-    def __init__(self, module: ir.Module, function: ir.Function, source: Source) -> None:
+    def __init__(self, module: ir.Module, function: ir.Function, source: MarkedSource) -> None:
         self._module = module
         self._source = source
         self._function = function

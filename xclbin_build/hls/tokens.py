@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TOKEN = re.compile(
+from ..cpp_lexer import lex
+
+_DIRECTIVE = re.compile(
     r"""
-    (?P<space>\s+)
-  | ^[ \t]*\#[ \t]*pragma[ \t]+HLS\b(?P<hls>[^\n]*)
-  | ^[ \t]*\#[ \t]*(?:line[ \t]+)?(?P<marker>\d+[ \t]+"[^"\n]*"[^\n]*)
-  | ^[ \t]*\#[ \t]*define[ \t]+(?P<define>\w+(?![\w(])[^\n]*)
-  | ^[ \t]*\#[ \t]*undef[ \t]+(?P<undef>\w+)[^\n]*
-  | (?P<directive>^[ \t]*\#[^\n]*)
-  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
-  | (?P<quoted>(?:u8|[uUL])?(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'))
-  | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
-  | (?P<word>[^\W\d]\w*)
-  | (?P<sign>::|->|.)
+    \#\s*pragma\s+HLS\b(?P<hls>.*)
+  | \#\s*(?:line\s+)?(?P<marker>\d+[ \t]+"[^"\n]*".*)
+  | \#\s*define\s+(?P<define>\w+(?![\w(]).*)
+  | \#\s*undef\s+(?P<undef>\w+).*
     """,
-    re.VERBOSE | re.DOTALL | re.MULTILINE | re.IGNORECASE,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 
 
@@ -45,30 +40,26 @@ def tokens(text: str) -> list[Token]:
     macros: dict[str, str] = {}
     file, system, line = "", False, 1
     at_line = 0  # where the line `line` begins counting
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or ""
+    for kind, match in lex(text):
         start = match.start()
-        if kind == "mark":
-            kind = "raw"
-        if kind == "space":
-            continue
-        if kind == "marker":
-            number, _, rest = match["marker"].partition(" ")
+        directive = _DIRECTIVE.match(match[0]) if kind == "directive" else None
+        if directive:
+            kind = directive.lastgroup or ""
+        if directive and kind == "marker":
+            number, _, rest = directive["marker"].partition(" ")
             name, _, flags = rest.strip().removeprefix('"').partition('"')
             file, system = name, "3" in flags.split()
             at_line, line = text.find("\n", match.end()) + 1, int(number)
-        elif kind == "define":
-            name, _, body = match["define"].replace("\t", " ").partition(" ")
+        elif directive and kind == "define":
+            name, _, body = directive["define"].replace("\t", " ").partition(" ")
             macros[name] = body.strip()
-        elif kind == "undef":
-            macros.pop(match["undef"], None)
+        elif directive and kind == "undef":
+            macros.pop(directive["undef"], None)
         elif kind != "directive":
             here = line + text.count("\n", at_line, start)
             # Count on from here, so that a long file is not counted through again and again.
             line, at_line = here, start
-            words = _expanded(match["hls"], macros) if kind == "hls" else match[0]
-            if kind == "raw":
-                kind = "quoted"
+            words = _expanded(directive["hls"], macros) if directive else match[0]
             result.append(Token(kind, words, start, match.end(), file, here, system))
     return result
 
@@ -79,7 +70,7 @@ def _expanded(text: str, macros: dict[str, str], depth: int = 0) -> str:
     def body(match: re.Match[str]) -> str:
         name = match[0]
         if name not in macros or depth > 16 or not macros[name] or re.match(r"\s*=(?!=)", text[match.end() :]):
-            return name  # the name of an option is none of a macro
+            return name  # the name of an option is not a macro
         return _expanded(macros[name], {k: v for k, v in macros.items() if k != name}, depth + 1)
 
     return re.sub(r"[A-Za-z_]\w*", body, text)

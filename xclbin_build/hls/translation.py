@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import clang, ir, source
-from .source import PROBE, Source
+from .source import PROBE, MarkedSource
 
 _MOST_RETRIES = 8
 
@@ -21,7 +21,7 @@ class Compiled:
 
     path: Path
     raw: str
-    source: Source
+    source: MarkedSource
 
     def functions(self) -> list[str]:
         """Symbols of all functions, in the order of the text."""
@@ -49,7 +49,7 @@ def _linked(units: Sequence[Compiled], folder: Path) -> Compiled:
     return Compiled(units[0].path, raw, source.together([unit.source for unit in units]))
 
 
-def _compile(marked: Source, folder: Path) -> Compiled:
+def _compile(marked: MarkedSource, folder: Path) -> Compiled:
     """The IR of a marked source; pragmas whose expressions clang refuses are left out, with a note."""
     skip: dict[int, str] = {}  # numbers of pragmas, and what clang says of them
     c = source.is_c(marked.path)

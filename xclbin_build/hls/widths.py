@@ -1,9 +1,9 @@
 """Widths of integers: how many bits a value really needs.
 
-Vitis HLS narrows operators to the bits that their operands can have, where C++ and LLVM count with 32 or 64. What is
-known here: ranges that scalar evolution prints, extensions, masks, shifts and constants; what is written to a memory
-that is read; and, from the other side, the bits of a result that anything makes use of: an `ap_int<21>` is added as 32
-bits of which 11 are shifted out.
+Vitis HLS narrows operators to the bits that their operands can have, where C++ and LLVM compute in 32 or 64 bits. The
+bits follow from ranges of scalar evolution, extensions, masks, shifts, constants, and values written to a memory that
+is read. They also follow from the bits of a result that are used: an `ap_int<21>` is added as 32 bits, and 11 of
+them are shifted out.
 """
 
 from __future__ import annotations

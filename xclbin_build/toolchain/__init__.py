@@ -1,1 +1,1 @@
-"""Compilers: g++ or clang++ for the software card, Vitis' v++ for hardware and its emulation."""
+"""Compilers: g++ or clang++ for the emulator, Vitis' v++ for hardware and its emulation."""

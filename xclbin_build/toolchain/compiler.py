@@ -1,4 +1,4 @@
-"""The C++ compiler of the software card's kernels."""
+"""The C++ compiler of the emulator's kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Compiler:
 def find_compiler() -> Compiler:
     """$CXX if set, else g++ or clang++ on PATH.
 
-    Raises ToolchainError, which says how to install one, if there is none or it does not start.
+    Raises ToolchainError, which says how to install one, if none is found or it does not start.
     """
     wanted = os.environ.get("CXX", "")
     if wanted:

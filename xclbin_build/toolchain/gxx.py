@@ -1,4 +1,4 @@
-"""Compiles a design for the software card: generated C++ to one shared object."""
+"""Compiles a design for the emulator: generated C++ to one shared object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..trusted_path import remove_untrusted
 from . import elf
 from . import isa as isas
 from .compiler import check_written, find_compiler
-from .ninja_file import Progress, Unit, run, write
+from .ninja_file import Progress, TranslationUnit, run, write
 
 _FLAGS = (
     "-std=c++17", "-O3", "-fno-math-errno", "-fPIC", "-fvisibility=hidden", "-pthread",
@@ -27,7 +27,7 @@ _FLAGS = (
 _ENGINE_FLAGS = ("-ffp-contract=off",)  # each operation of its epilogue rounds for itself, as on a card
 INCLUDES = ("-I.", "-Ilib")  # cores may name headers of lib with the folder or without
 STAND_INS = ("-isystem", "headers")  # of AMD's headers, for the user's kernels and cores
-# What hls_kernels/lib/leave.cpp stands in for.
+# What hls_kernels/lib/exit_guard.cpp stands in for.
 _WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9+,/_:.~(){}%=@!\[\] \x80-\U0010ffff-]")
 """What no path in a ninja file or a file of dependencies can have: a link stands for a user's folder with it."""
@@ -55,8 +55,9 @@ def build(
 ) -> Emulation:
     """Compiles `design` in the user's cache, where objects that are up to date are kept.
 
-    isa: a level of x86-64 (`x86-64-v3`), perhaps with an extension; the host's by default. plan: the level that tiles
-    are planned for, by default the same; see `isa.chosen`. counting: processes of plain kernels count their cycles.
+    isa: a level of x86-64 (`x86-64-v3`), perhaps with an extension; that of the machine by default.
+    plan: the level that tiles are planned for, by default the same; see `isa.chosen`.
+    counting: processes of plain kernels count their cycles.
     """
     compiler = find_compiler()
     isa, plan = isas.chosen(isa, plan)
@@ -74,10 +75,11 @@ def build(
                for n, path in enumerate(user_directories(design))}  # fmt: skip
     own_flags = [*flags, *STAND_INS, f"-I{own}", *(f"-I{name}" for name in folders)]
     own_flags.append(f"-ffile-prefix-map={own}/=")
-    units = [Unit(name, flags) for name in _units(sources.shared)]
+    units = [TranslationUnit(name, flags) for name in _units(sources.shared)]
     engines = {f"cu_{kernel.name}.cpp" for kernel in design.kernels if kernel.engine}
     units += [
-        Unit(f"{own}/{name}", [*own_flags, *(_ENGINE_FLAGS if name in engines else ())]) for name in _units(sources.own)
+        TranslationUnit(f"{own}/{name}", [*own_flags, *(_ENGINE_FLAGS if name in engines else ())])
+        for name in _units(sources.own)
     ]
     ninja, output = directory / f"{own}.ninja", f"{own}/kernels.so"
     with locked(directory) as lock:

@@ -2,8 +2,8 @@
 
 The levels are those of the x86-64 psABI; other architectures get the compiler's own default. An *extension* is what a
 CPU multiplies int8 and bfloat16 with, or looks bytes up with, beyond its level: `x86-64-v4+amx` is that level and the
-extension. The *plan* is the level whose registers the tiles of the MAC array fill, and whose costs the cost model has:
-usually that of the compiler, but any host can run any plan, so that all of them can be tested on one machine.
+extension. The *plan* is the level whose registers the tiles of the MAC array fill, and whose costs the cost model has.
+It is usually the level of the compiler. Any machine can run any plan, so that all plans can be tested on one machine.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def plan_flags(isa: str, plan: str) -> list[str]:
 
 
 def checked(isa: str) -> str:
-    """`isa` if it is a level of x86-64, perhaps with an extension, or the host's own, else a ToolchainError."""
+    """`isa` if it is a level of x86-64, perhaps with an extension, or that of the machine, else a ToolchainError."""
     known = [BASELINE, *_LEVELS, *_EXTENSIONS, host_isa()]
     if isa not in known:
         raise ToolchainError(f"unknown instruction set '{isa}'; {did_you_mean(isa, known)}")

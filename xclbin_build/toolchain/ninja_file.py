@@ -1,7 +1,7 @@
 """Writes a build.ninja and runs ninja on it.
 
-A compiler may print without end, be killed, or succeed and write nothing: a script between ninja and it bounds what it
-prints, says which signal has ended it, and deletes an output of before, so that none is taken for its result.
+A compiler may print without end, be killed, or succeed and write nothing. A script between ninja and the compiler
+limits the printed text, reports the signal that ended the compiler, and deletes an earlier output before it starts.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ _SCRIPT_NAME = "compile.sh"
 _SCRIPT = f"""\
 #!/bin/sh
 # Made by xclbin_build. compile.sh OUTPUT COMMAND...: runs a compiler, and passes on what it prints up to a limit.
+
 rm -f -- "$1"
 shift
 exec 4>&1
 status=$({{ {{ "$@" 2>&1 3>&- 4>&-; echo $? >&3; }} | {{ head -c {process.OUTPUT_BYTES} >&4; cat >/dev/null; }} }} 3>&1)
+
 if [ "$status" -gt 128 ]; then echo "the compiler was ended by signal $((status - 128))"; fi
 exit "$status"
 """
 
 
 @dataclass(frozen=True)
-class Unit:
+class TranslationUnit:
     """A translation unit, as a path in the build directory, and its compiler's flags."""
 
     source: str
@@ -52,7 +54,7 @@ class Unit:
 
 
 def write(
-    path: Path, compiler: Sequence[str], units: Sequence[Unit], output: str, link_flags: Sequence[str] = ()
+    path: Path, compiler: Sequence[str], units: Sequence[TranslationUnit], output: str, link_flags: Sequence[str] = ()
 ) -> None:
     """Writes the ninja file `path`: compiles the units side by side and links them to the shared object `output`.
 

@@ -1,6 +1,6 @@
 // core: conv2d; opcodes: conv2d, depthwise
 // weights of conv2d: F32, BF16, F16
-//
+
 // Two-dimensional convolution as an implicit matrix product: k runs over (kernel row, kernel column, input channel).
 // source.hpp brings the input, lib/mac/tile.hpp multiplies; depthwise convolution has a core of its own.
 #pragma once

@@ -1,9 +1,9 @@
-// Input of a convolution on its way to the MAC array: how a command is cut into blocks of output pixels, and the
-// three sources that a block reads:
-//   direct   the input where it lies: channels-last and no pixel of a window outside the image (software only)
-//   slab     the rows that the block needs, with their halo, are copied into a local array; a table gives each k its
-//            place relative to the window's origin
-//   gather   the windows themselves are copied, a block of k at a time: for slabs that would not fit
+// Input of a convolution for the MAC array: how a command is cut into blocks of output pixels. A block reads one of three
+// sources:
+//   `direct`  the input in place: channels-last, and no pixel of a window outside the image (software only).
+//   `slab`    the rows that the block needs, with their halo, are copied into a local array. A table gives each k its
+//             place relative to the window's origin.
+//   `gather`  the windows themselves are copied, a block of k at a time: for slabs that do not fit.
 #pragma once
 #include "command.hpp"
 #include "lib/mac/tile.hpp"

@@ -1,10 +1,9 @@
 // core: conv2d_int8; opcodes: conv2d_int8, depthwise_int8
 // weights of conv2d_int8: I8
 // weights of depthwise_int8: I8
-//
-// Convolution of int8 maps as an implicit matrix product of 8 bits with 32-bit sums. source.hpp brings the input,
-// lib/int8/mac.hpp multiplies and lib/int8/epilogue.hpp makes results of the sums; depthwise convolution has a file of its
-// own.
+
+// Convolution of int8 feature maps as an implicit matrix product of 8 bits with 32-bit sums. source.hpp brings the input,
+// lib/int8/mac.hpp multiplies, and lib/int8/epilogue.hpp makes results of the sums. Depthwise convolution has its own file.
 #pragma once
 #include "command.hpp"
 #include "depthwise.hpp"

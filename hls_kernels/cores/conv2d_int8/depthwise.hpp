@@ -29,9 +29,9 @@ struct depthwise_int8_part {
     int32_t band, band_end;
 };
 
-// A slice's share of a command. Slices have bands of all channels, as each lane then finds most of the input in its own
-// cache, where it has left it in the command before; but pairs of a group and a band where the bands are too few for equal
-// shares, or so short that each lane's loading the constants of all channels would be too much.
+// A slice's share of a command. Slices have bands of all channels, because each lane then finds most of the input in its
+// own cache, from the command before. If there are too few bands for equal shares, slices are pairs of a group and a band.
+// The same holds if bands are so short that loading the constants of all channels in each lane would cost too much.
 struct depthwise_int8_share {
     int32_t bands, groups;
     bool by_bands;

@@ -10,10 +10,10 @@
 
 namespace fpga {
 
-// Two-dimensional convolution of an int8 map with int8 weights, 32-bit sums, and the epilogue of lib/int8/epilogue.hpp.
+// Two-dimensional convolution of an int8 feature map with int8 weights, 32-bit sums, and the epilogue of lib/int8/epilogue.hpp.
 //
-// k = (kernel row, kernel column, input channel), in quads: the channels of a pixel rounded up to 4 with weights of 0, or,
-// if columns are not dilated, the values of a kernel row together, where that is fewer (row_quads).
+// k = (kernel row, kernel column, input channel), in quads. A quad has channels of a pixel, rounded up to 4 with weights of
+// 0. If columns are not dilated, it has values of a kernel row, where that gives fewer quads (row_quads).
 // Weights: int8 [group][panel][k / 4][16 * vectors][4], zeros for output channels that do not exist.
 // Parameters: int32 [group][panel][3][16 * vectors]: offset, scale and bias of lib/int8/epilogue.hpp.
 // Stores cover a single group's channels rounded up to 16; with several groups each stores its own and no more.

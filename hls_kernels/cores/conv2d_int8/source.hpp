@@ -1,9 +1,9 @@
-// Input of an int8 convolution on its way to the products: how a command is cut into blocks of output pixels, and the three
-// sources that a block reads:
-//   direct   the input where it lies: 1 x 1 windows at equal distances (software only)
-//   slab     the rows that the block needs, with their halo, are copied into a local array. Rows of a stride are kept apart,
-//            by what they leave modulo the stride, so that the windows of neighbouring pixels are neighbours
-//   gather   the windows themselves are copied, for slabs that would not fit
+// Input of an int8 convolution for the products: how a command is cut into blocks of output pixels, and the three sources
+// that a block reads:
+//   `direct`  the input in place: 1 x 1 windows at equal distances (software only).
+//   `slab`    the rows that the block needs, with their halo, are copied into a local array. Rows of a stride are kept
+//             apart, by the remainder modulo the stride, so that windows of neighbouring pixels are neighbours.
+//   `gather`  the windows themselves are copied, for slabs that do not fit.
 #pragma once
 #include "command.hpp"
 #include "lib/int8/mac.hpp"
@@ -16,7 +16,7 @@ constexpr int64_t SLAB_BYTES = int64_t{4} * tile::SLAB_FLOATS;
 #ifdef __SYNTHESIS__
 constexpr int64_t SLAB_SLACK = 4;  // the last quad of a kernel row may end behind the last pixel
 #else
-constexpr int64_t SLAB_SLACK = 1 << 17;  // the host's tiles of 16 pixels may be read beyond the last pixel
+constexpr int64_t SLAB_SLACK = 1 << 17;  // AMX tiles of 16 pixels may be read beyond the last pixel
 #endif
 constexpr int MOST_RUNS = 512;
 
@@ -35,7 +35,7 @@ FPGA_INLINE bool taps_adjoin(const conv2d_int8_command& c) {
 struct conv_int8_plan {
     int32_t source;
     bool flipped;    // the sign bits of signed input are flipped on the way to the slab
-    int amx_quads;   // of a step of the host's tiles, or 0
+    int amx_quads;   // of a step of the AMX tiles, or 0
     int32_t panels;  // of one group
     int32_t quads;   // of k
     int32_t pixel;   // bytes from a pixel of the slab, or a window of the gather, to the next

@@ -162,7 +162,7 @@ FPGA_INLINE void butterfly(cvec16 (&x)[FFT_MOST_RADIX]) {
 }
 
 // A pass of a transform: element q of group p + m j goes to element q of group radix p + j, in groups of `size`.
-// from, to: where the banks begin; roots, factors: places in the table, of exp(-2 pi i j / radix), and of p as
+// `from` and `to`: where the banks begin. `roots` and `factors`: places in the table, of exp(-2 pi i j / radix), and of p as
 // [p][0 < j < radix] pairs.
 struct fft_pass {
     int32_t from, to;

@@ -7,8 +7,8 @@
 #pragma once
 #include "butterfly.hpp"
 #include "command.hpp"
-#include "ends.hpp"
 #include "lib/bounds.hpp"
+#include "load_store.hpp"
 #include "tiles.hpp"
 #include "walk.hpp"
 

@@ -11,8 +11,8 @@ constexpr int32_t FFT_MOST_RADIX = 13;  // largest prime factor of a transform's
 // Discrete Fourier transforms along one dimension, of `points` complex numbers each:
 //   result[k] = scale * behind[k] * sum over j of before[j] * input[j] * exp(-+ 2 pi i j k / points)
 // with + in the exponent if `inverse`. An operand is complex (pairs of floats, real part first) or, with in_real or
-// out_real, real. Its strides count floats: the kept dimensions 0..3, then the transformed one; it is contiguous along
-// that (it goes by rows) or along kept[3] (by columns), where floats lie 1 apart and pairs 2; a size of 1 has any stride.
+// out_real, real. Its strides count floats: the kept dimensions 0..3, then the transformed one. It is contiguous along the
+// transformed dimension (rows) or along kept[3] (columns): floats lie 1 apart and pairs 2. A size of 1 has any stride.
 //
 // Input element k of the transform whose place in kept[3] is r exists if k * in_step + r < in_count, the others count as
 // zero; result elements likewise are stored. With a step of 1, r is left out; others take columns. Factors are complex

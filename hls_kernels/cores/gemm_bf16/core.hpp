@@ -1,9 +1,9 @@
 // core: gemm_bf16; opcodes: gemm_bf16
 // weights of gemm_bf16: BF16
 // activations of gemm_bf16: F32, BF16
-//
-// Product of bfloat16 matrices with float32 sums, batched: packed weights, or a second operand from the arena that is packed a
-// panel at a time (operands.hpp). lib/dot multiplies, lib/bf16/epilogue.hpp makes results of the sums.
+
+// Batched product of bfloat16 matrices with float32 sums. The second operand is packed weights, or lies in the arena and is
+// packed a panel at a time (operands.hpp). lib/dot multiplies, and lib/bf16/epilogue.hpp makes results of the sums.
 #pragma once
 #include "command.hpp"
 #include "lib/bf16/epilogue.hpp"
@@ -25,7 +25,7 @@ constexpr int32_t MOST_BF16_DEPTH = tile::SLAB_FLOATS / 4;
 struct gemm_bf16_plan {
     bool shared;  // all of the batch meets the same b: its rows are treated as those of one matrix
     bool direct;  // a is read where it lies (software only), if rows are equally apart
-    bool tiles;   // the host's AMX unit multiplies
+    bool tiles;   // the CPU's AMX unit multiplies
     int32_t matrices;
     int64_t rows;   // of one of them
     int32_t pairs;  // of k

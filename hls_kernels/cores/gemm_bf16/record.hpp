@@ -6,8 +6,8 @@
 
 namespace fpga {
 
-// output[i][j][m][n] = act(alpha * sum_k a[i][j][m][k] b[i][j][k][n] + bias[n] + residual[i][j][m][n])
-// a and b are rounded to bfloat16, where they are floats, before they are multiplied; products and sums are float32.
+// `output[i][j][m][n] = act(alpha * sum_k a[i][j][m][k] b[i][j][k][n] + bias[n] + residual[i][j][m][n])`.
+// Operands a and b that are floats are rounded to bfloat16 before they are multiplied. Products and sums are float32.
 //
 // b in the weights region (b_packed = 1): bfloat16 [panel][k / 2][16 * vectors][2], shared by the batch, with zeros for
 // columns that do not exist and for k up to a multiple of 32. Otherwise in the arena with b_stride. bias: floats, [panels *

@@ -57,7 +57,7 @@ inline gemm_int8_plan plan_gemm_int8(const gemm_int8_command& c) {
     return p;
 }
 
-// Whether the host's tiles can read the rows where they lie: 16 of them, at equal distances.
+// Whether AMX tiles can read the rows in place: 16 of them, at equal distances.
 inline bool equally_apart(const int8_block& block) {
     for (int32_t i = 1; i < block.count; i++)
         if (block.source[i] != block.source[0] + offset_of(i, block.pitch)) return false;

@@ -6,14 +6,16 @@
 
 namespace fpga {
 
-// output[i][j][m][n] = epilogue(sum_k a[i][j][m][k] b[i][j][k][n]), int8 operands and 32-bit sums.
+// `output[i][j][m][n] = epilogue(sum_k a[i][j][m][k] b[i][j][k][n])`, int8 operands and 32-bit sums.
 //
 // b in the weights region (b_packed = 1): int8 [panel][k / 4][16 * vectors][4], zeros for k and columns that do not exist,
-// shared by the batch; zero points of a are part of the parameters' offsets. Otherwise b lies in the arena, and the sum is
+// shared by the batch. Zero points of a are part of the parameters' offsets. Otherwise b lies in the arena, and the sum is
 // that of (a - a_zero) (b - b_zero).
-// row_scale, row_zero: of results in floats (or behind an activation), for rows of a whose scale and zero point are known as
-// the command runs only: the sums are multiplied by the one, and offsets, of which they take row_zero times, are minus the
-// sums of the columns of b.
+//
+// Rows of a may be quantized dynamically, if results are floats or an activation follows. row_scale and row_zero then name
+// their scales and zero points. The sums are multiplied by the row's scale. The offset of a column is minus the sum of the
+// column of b, and is multiplied by the row's zero point.
+//
 // Parameters: int32 [panel][3][16 * vectors]: offset, scale and bias of lib/int8/epilogue.hpp. Rows of the output are stored rounded up to 16.
 struct gemm_int8_command {
     int32_t opcode;

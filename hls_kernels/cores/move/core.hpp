@@ -3,11 +3,11 @@
 // activations of gather: F32, BF16, F16, U8, I8
 // activations of convert: F32, BF16, F16, U8, I8
 // activations of resample: F32, U8, I8
-//
-// Strided copies of 32-bit patterns, those of fewer bits are in narrow.hpp. Rows that are contiguous on both sides go vector by vector; where the innermost
-// dimension of the output is another than that of the input, 16 x 16 blocks are transposed on the way; rows that are
-// contiguous in the input only are read vector by vector; the rest goes element by element. gather, resample, convert
-// and streams have files of their own.
+
+// Strided copies of 32-bit patterns. narrow.hpp copies patterns of fewer bits. Rows that are contiguous on both sides go
+// vector by vector. If the innermost dimensions of output and input differ, 16 x 16 blocks are transposed on the way. Rows
+// that are contiguous in the input only are read vector by vector. All others go element by element. gather, resample,
+// convert and streams have files of their own.
 #pragma once
 #include "command.hpp"
 #include "convert.hpp"

@@ -1,7 +1,7 @@
 // Head of a group of streams (streams_command). Part of the core move, which every kernel has.
 //
-// A compute unit runs its list in order, so that the head is nothing to it. What runs streams side by side, as the
-// software card's lanes do (cu_stub.cpp.j2), is no core.
+// A compute unit runs its list in order and ignores the head. The lanes of the emulator run streams in parallel
+// (cu_stub.cpp.j2); no core does this.
 #pragma once
 #include "command.hpp"
 #include "lib/bounds.hpp"

@@ -6,11 +6,11 @@
 
 namespace fpga {
 
-// Window reduction over an int8 map (conv2d_int8/record.hpp), windows as in pool_command.
+// Window reduction over an int8 feature map (conv2d_int8/record.hpp), windows as in pool_command.
 // POOL_MAX: the largest byte; input and result have the same format, scale and zero point.
-// POOL_AVERAGE: requantize(sum - count * in_zero) of lib/requantize.hpp with the scale of the window's divisor, where `sum` is
-// over the `count` pixels of the window that lie in the image, and the divisor is that of pool_command. scales[i], in
-// the form of requantize_channel, belongs to divisors[i]; a command has no more than 6 divisors (0: no further one).
+// POOL_AVERAGE: requantize(sum - count * in_zero) of lib/requantize.hpp with the scale of the window's divisor. The sum is over
+// the `count` pixels of the window that lie in the image. The divisor is that of pool_command. `scales[i]`, in the form of
+// requantize_channel, belongs to divisors[i]. A command has no more than 6 divisors (0: no further one).
 struct pool_int8_command {
     int32_t opcode;
     int32_t slices;

@@ -1,11 +1,11 @@
 // core: reduce; opcodes: reduce
 // activations of reduce: F32, U8, I8
-//
-// Reductions and normalisations over up to three dimensions. Vector lanes run along the last reduced dimension (a row
-// of the result has its lanes merged at the end; short rows go REDUCE_WAYS at a time) or, when that one is not
-// contiguous, along the last kept dimension (REDUCE_WAYS * 16 rows at a time, one lane each). Records that allow
-// neither go element by element. A row is walked once per pass; on the card up to REDUCE_ROW floats of it stay in local
-// memory after the first.
+
+// Reductions and normalisations over up to three dimensions. Vector lanes run along the last reduced dimension if it is
+// contiguous: a row of the result has its lanes merged at the end, and short rows go REDUCE_WAYS at a time. Otherwise they
+// run along the last kept dimension: REDUCE_WAYS * 16 rows at a time, one lane each. Records that allow neither go element
+// by element. A row is walked once per pass. On the card up to REDUCE_ROW floats of it stay in local memory after the first
+// pass.
 #pragma once
 #include "command.hpp"
 #include "lib/bounds.hpp"

@@ -1,9 +1,9 @@
 // core: scan; opcodes: scan
-//
-// Inclusive scans along one dimension: sums, products, log-sum-exps. The vector lanes are 16 independent scans:
-// neighbouring columns if the scanned dimension is not contiguous; else 16 rows, whose 16 x 16 blocks are transposed on
-// the way in and out; else, for few long rows, 16 stretches of one row, which are scanned twice: for the total of each,
-// and from the totals of those before it. SCAN_WAYS vectors take turns, so that each waits out the adder's latency.
+
+// Inclusive scans along one dimension: sums, products, log-sum-exps. The vector lanes are 16 independent scans. They are
+// neighbouring columns if the scanned dimension is not contiguous. Otherwise they are 16 rows, whose 16 x 16 blocks are
+// transposed on the way in and out. For few long rows they are 16 stretches of one row, which are scanned twice: for the
+// total of each, and from the totals before it. SCAN_WAYS vectors take turns, which hides the adder's latency.
 #pragma once
 #include "command.hpp"
 #include "lib/bounds.hpp"

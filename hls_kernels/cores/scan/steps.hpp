@@ -9,8 +9,8 @@
 
 namespace fpga {
 
-// Running results of 16 scans. Sums and products are kept in double, as eager keeps them: rounded to float they are
-// eager's to the bit. A log-sum-exp is largest + log(total), see scan_exponential.
+// Running results of 16 scans. Sums and products are kept in double, as in eager mode. Rounded to float they are
+// bit-identical to eager mode. A log-sum-exp is largest + log(total), see scan_exponential.
 struct scan_state {
     double total[VEC];
     float largest[VEC];

@@ -54,7 +54,7 @@ int64_t address(int64_t base, const shape& s, const int32_t* stride, int64_t row
     return base + int64_t(element) * stride[4];
 }
 
-// What eager's scan in double does with one element more. `terms` is what rounding is measured by.
+// One more element in a scan in double, as in eager mode. `terms` is the size that rounding errors are compared with.
 struct reference {
     int32_t kind;
     double result, terms = 0;

@@ -1,10 +1,10 @@
 // core: winograd; opcodes: winograd
-//
-// 3x3 convolution of stride 1 by Winograd's minimal filtering. The output is cut into tiles of m x m pixels; a block of
+
+// 3x3 convolution of stride 1 by Winograd's minimal filtering. The output is cut into tiles of m x m pixels. A block of
 // tiles goes through three stages:
-//   input    the patch of every tile is transformed: V[element of a patch][tile][input channel]
-//   product  one matrix product for each element, V[element] U[element], on the MAC array: M[element][tile][panel]
-//   output   M is transformed back, and what follows the convolution is applied
+//   `input`    the patch of every tile is transformed: V[element of a patch][tile][input channel].
+//   `product`  one matrix product for each element, V[element] U[element], on the MAC array: M[element][tile][panel].
+//   `output`   M is transformed back, and the epilogue is applied.
 // The weights U were transformed when they were packed. transform.hpp has the arithmetic of the transforms.
 #pragma once
 #include "command.hpp"
@@ -228,7 +228,7 @@ each_tile:
     }
 }
 
-// Vectors from one plane to the next: an odd number, so that the planes of a tile share no set of the host's cache.
+// Vectors from one plane to the next: an odd number, so that the planes of a tile share no set of the CPU's cache.
 FPGA_INLINE int32_t plane_pitch(int32_t vectors) { return vectors | 1; }
 
 template <int TILE>

@@ -1,12 +1,12 @@
 // Winograd's minimal filtering F(m x m, 3 x 3): m x m outputs of a 3x3 window from a patch of (m + 2) x (m + 2) inputs
 // with (m + 2)^2 products instead of 9 m^2.
 //
-//   outputs = A^T [ (G g G^T) * (B^T d B) ] A          (* is element by element)
+//   `outputs = A^T [ (G g G^T) * (B^T d B) ] A`, where * is element by element.
 //
-// The transforms come from the Toom-Cook interpolation at the points 0, 1, -1, infinity for m = 2 and 0, 5/8, -5/8,
-// 3/2, -3/2, infinity for m = 4 (Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution
-// for deep neural networks", 2020, says how points shape the error). All their constants are exact in float32. G is
-// applied when weights are packed; here are B^T and A^T for one line of vectors, as sums that share what they can.
+// The transforms come from the Toom-Cook interpolation at the points 0, 1, -1, infinity for m = 2. For m = 4 the points are
+// 0, 5/8, -5/8, 3/2, -3/2, infinity. Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution
+// for deep neural networks", 2020, describes how points shape the error. All constants are exact in float32. G is applied
+// when weights are packed. This file has B^T and A^T for one line of vectors, as sums with common subexpressions.
 #pragma once
 #include "lib/vector.hpp"
 

@@ -1,4 +1,4 @@
-// Random element-wise arithmetic of complex and real numbers over random layouts against double precision.
+// Random element-wise arithmetic of complex numbers and floats over random layouts against double precision.
 #include "core.hpp"
 
 #include <complex>

@@ -131,6 +131,7 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], short_s
     const pass_places_t iterations = walk.iterations(blocks_of_set(job, at.set));
     PIPELINED(epilogue_words) for (pass_places_t n = 0; n < iterations; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (SET_BLOCKS * (MOST_BAND_PIXELS + 2))
         ITERATION(epilogue_words);
         const place_t place = walk.here();
         walk.advance();
@@ -189,6 +190,7 @@ inline void epilogue(job_stream<epilogue_fields>& jobs, uint32_t count, sums_str
     uint32_t held = NO_OPERAND;
 epilogue_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);
@@ -197,13 +199,16 @@ epilogue_commands:
             if (FUNCTIONS) held = job.c.table;
         }
         for (int32_t head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
             pass_t at = {0, 0, 0};
         epilogue_sets:
             for (int32_t load = 0; load < job.p.set_loads; load++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                 hls::read_lock<params_t> lock(params);
                 const params_t& memory = lock;
             epilogue_passes:
                 for (int32_t pass = 0; pass < job.p.set_passes; pass++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                     CYCLES(epilogue_pass);
                     epilogue_pass(in, residual, sums_in, memory, tables, job, at, out);
                     next_pass(at, job);

@@ -29,6 +29,7 @@ inline void find_taps(const job_t& job, tap_t taps[TAPS]) {
     phase_t phase_y = 0, phase_x = p.tap_phase;
     PIPELINED(find_taps) for (number<TAP_BITS> t = 0; t < p.taps; t++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = TAPS
         ITERATION(find_taps);
         const phase_t plane_y = when<phase_t>(rows_apart, phase_y, 0),
                       plane_x = when<phase_t>(columns_apart, phase_x, 0);
@@ -74,6 +75,7 @@ inline group_t find_tiles(const job_t& job, int32_t tiles, group_t at, row_t til
     const number<SIZE_BITS> all = c.group_out;
     PIPELINED(find_tiles) for (number<TILE_BITS> t = 0; t < tiles; t++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = SET_TILES
         ITERATION(find_tiles);
         const number<BLOCK_BITS> first = at.channel >> 4;
         const number<BLOCK_BITS> block = when<number<BLOCK_BITS>>(first < most, first, most);
@@ -141,6 +143,7 @@ inline void feed_pass(const window_t& window, const job_t& job, const band_t& b,
     bool more = true;
     PIPELINED(feed_steps) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = INTERLEAVE max = (WINDOW_ROWS * MOST_SET_READS)
 #if ENGINE_ELEMENT != 0
 // INTERLEAVE turns lie between two taps of a maximum.
 #pragma HLS dependence variable = most inter distance = 8 true
@@ -214,18 +217,21 @@ inline void feed(job_stream<feed_fields>& jobs, uint32_t count, window_blocks& w
                 }
 feed_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);
         find_taps(job, taps);
         const lanes_t origin = first_group(job.p, job.p.tap_stride, job.c.stride[0]);
         for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
             pass_t at = {0, 0, 0};
             number<BLOCK_BITS> set = -1;
             number<SIZE_BITS> top = -job.c.padding[0];
             group_t set_end = {0, 0};
         feed_windows:
             for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                 const band_t b = band_of(job, at.band);
                 CYCLES(feed_window);
                 hls::read_lock<window_t> lock(windows);
@@ -234,6 +240,7 @@ feed_commands:
                 const bool last_band = at.band + 1 == job.p.bands;
             feed_passes:
                 for (number<LOAD_BITS> pass = 0; pass < job.p.window_passes; pass++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                     CYCLES(feed_pass);
                     const int32_t tiles = tiles_of_set(job, at.set);
                     // The next set begins behind this one; the same one has the same rows in every window.

@@ -32,6 +32,7 @@ inline void fetch(command_port_t commands, uint32_t count, job_streams& to, vect
     if (count) commands.read_request(0, count * COMMAND_WORDS);
 fetch_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         sim::command(i);
         uint32_t words[COMMAND_WORDS];
 #pragma HLS array_partition variable = words complete
@@ -42,7 +43,7 @@ fetch_commands:
         }
         job_t job;
         job.c = decode_mac(words);
-        // What comes behind a command that is none does not run either: it may wait for its result.
+        // Commands behind an unknown one do not run either: they may wait for its result.
         job.vector = ENGINE_HAS_VECTOR && !failed && job.c.opcode == ENGINE_VECTOR;
         job.idle = !failed && job.c.opcode == ENGINE_IDLE;
         failed = failed || (job.c.opcode != ENGINE_MAC && !job.vector && !job.idle);

@@ -24,6 +24,7 @@ public:
         number<SMALL_BITS> phase = 0;
         PIPELINED(rows_above) for (input_rows::row_index y = rows.top(); y < 0; y++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 0 max = (1 << SMALL_BITS)
             ITERATION(rows_above);
             const bool wraps = phase == last_phase_;
             above = when<position_t>(wraps, above + pitch_, above);
@@ -69,6 +70,7 @@ private:
 
 // Up to FILL words of a row at once: without a stride to consecutive positions, with a stride of 2 in turn to two phase planes,
 // which lie some banks apart (plan.hpp). Other strides, and arrays of fewer banks, take a word a cycle.
+// \tparam WIDE Whether up to FILL words are written in a cycle, not one.
 template <bool WIDE>
 void fill_words(beat_stream& in, window_t& window, const job_t& job, const input_rows& rows) {
 #pragma HLS inline
@@ -97,6 +99,7 @@ void fill_words(beat_stream& in, window_t& window, const job_t& job, const input
     beat_t beat;
     PIPELINED(fill_words) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = MOST_MAP_WORDS
         ITERATION(fill_words);
         if (PORT_WORDS == 1 || fresh) beat = in.read();
         const words_t most = when<words_t>(FILL == PORT_WORDS || room < FILL, room, FILL);
@@ -190,6 +193,7 @@ inline void fill_folded(beat_stream& in, window_t& window, const job_t& job, con
     older = newer;
     PIPELINED(fill_folded) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (1 << PIXEL_BITS)
         ITERATION(fill_folded);
         const elements_t last = when<elements_t>(from + CHANNELS < row_end, from + CHANNELS, row_end) - 1;
         const bool takes = (last >> 4) >= have;
@@ -240,14 +244,17 @@ inline void fill_folded(beat_stream& in, window_t& window, const job_t& job, con
 inline void fill_window(job_stream<window_fields>& jobs, uint32_t count, beat_stream& in, window_blocks& windows) {
 fill_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);
         const bool fold = folded(job.c);
         for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
             input_rows rows(job);
         fill_windows:
             for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                 CYCLES(fill_window);
                 hls::write_lock<window_t> lock(windows);
                 window_t& window = lock;

@@ -20,11 +20,13 @@ inline void read_window(input_port_t& maps, uint32_t at, number<PIXEL_BITS + 2> 
     uint32_t ask = at;
 input_bursts:
     for (number<BLOCK_BITS> k = 0; k < bursts + (AHEAD - 1); k++) {
+#pragma HLS loop_tripcount min = 0 max = (WINDOW_ROWS + AHEAD - 1)
         if (k < bursts) maps.read_request(ask, static_cast<int32_t>(length));
         ask += static_cast<uint32_t>(plane);
         if (k < AHEAD - 1) continue;
         PIPELINED(input_lines) for (number<ELEMENT_BITS> n = 0; n < length; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = MOST_INPUT_BEATS
             ITERATION(input_lines);
             out.write(maps.read());
         }
@@ -39,6 +41,7 @@ inline void load_input(job_stream<input_fields>& jobs, uint32_t count, input_arg
     turns_t started = 0;  // windows since the list began
 input_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         sim::command(i);
         if (CUS > 1 && i > PEERS_AHEAD) {
@@ -51,13 +54,16 @@ input_commands:
         const mac_command& c = job.c;
         uint32_t outer_base = c.input;
         for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer_base += c.input_head[0]) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
             uint32_t head_base = outer_base;
             for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, head_base += c.input_head[1]) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
                 uint32_t base = head_base;
                 number<SMALL_BITS> image = 0;
                 input_rows rows(job);
             input_windows:
                 for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                     const number<ELEMENT_BITS> first = rows.first_beat(), beats = rows.beats();
                     const number<ELEMENT_BITS> plane = job.p.in_plane * LINE_BEATS, all = job.p.in_lines * LINE_BEATS;
                     const bool whole = beats == plane;

@@ -25,11 +25,13 @@ inline void read_map(input_port_t& maps, uint32_t base, const job_t& job, const 
     beat_turn_t turn = 0;
 map_bursts:
     for (number<BLOCK_BITS> k = 0; k < runs + (AHEAD - 1); k++) {
+#pragma HLS loop_tripcount min = 1 max = (MOST_MAP_RUN + AHEAD - 1)
         if (k < runs) maps.read_request(ask, static_cast<int32_t>(length));
         ask += plane * LINE_BEATS;
         if (k < AHEAD - 1) continue;
         PIPELINED(operand_lines) for (number<PIXEL_BITS> n = 0; n < length; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (MOST_MAP_RUN * MAP_LINES * LINE_BEATS)
             ITERATION(operand_lines);
             add_beat(line, maps.read());
             if (line_ends(turn)) out.write(line);
@@ -58,6 +60,7 @@ inline void read_tiles(input_port_t& maps, uint32_t residual, uint32_t sums, con
     beat_turn_t turn = 0;
 residual_bursts:
     while (walk.more() || waiting > 0) {
+#pragma HLS loop_tripcount min = 1 max = (SET_BLOCKS * MOST_SEGMENTS + AHEAD)
         if (walk.more()) {
             const burst_t b = walk.next();
             if (has_residual(c) && b.asked) maps.read_request((residual + b.at) * LINE_BEATS, b.asked * LINE_BEATS);
@@ -75,6 +78,7 @@ residual_bursts:
             const beats_t beats = b.lines * LINE_BEATS;
             PIPELINED(residual_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = ((MOST_BAND_PIXELS / BEAT + 2) * LINE_BEATS)
                 ITERATION(residual_lines);
                 add_beat(line, maps.read());
                 if (line_ends(turn)) write_block(out, b.block, line);
@@ -85,6 +89,7 @@ residual_bursts:
             const beats_t beats = b.pixels * LINE_BEATS;
             PIPELINED(sums_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (SEGMENT * LINE_BEATS)
                 ITERATION(sums_lines);
                 add_beat(line, maps.read());
                 if (line_ends(turn)) write_block(sums_out, b.block, line);
@@ -102,6 +107,7 @@ inline void load_residual(job_stream<residual_fields>& jobs, uint32_t count, inp
     heard_t heard;
 residual_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         sim::command(i);
         if (CUS > 1 && i > PEERS_AHEAD) {
@@ -125,14 +131,17 @@ residual_commands:
         places_of_pass places(job, c.residual_image);
         uint32_t outer_weight = c.weight, outer_residual = c.residual, sums = c.sums;
         for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
             uint32_t weight = outer_weight, residual = outer_residual;
             for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
                 pass_t at = {0, 0, 0};
                 number<BLOCK_BITS> set = 0;
                 number<LOAD_BITS> loads = map_kind ? job.p.set_loads : 0;
                 uint32_t set_weight = weight;
             residual_passes:
                 for (number<LOAD_BITS> pass = 0; pass < job.p.passes; pass++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                     if (loads > 0) {
                         CYCLES(residual_pass);
                         read_map(maps, set_weight, job, set, map);

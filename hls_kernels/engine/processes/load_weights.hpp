@@ -1,8 +1,8 @@
 // Reads the second operand and the parameters, set after set of tiles, while the array works with the set before.
 //
-// Packed weights of a set lie one behind the other and are one burst. A map as second operand (attention) comes from
-// load_residual, which has the port to the maps; its blocks of 16 x 16 are put into the order of weights here, and its
-// column sums are taken, by which the offsets of the channels are corrected for the zero point of the first operand.
+// Packed weights of a set lie one behind the other and are one burst. A feature map as second operand (attention) comes from
+// load_residual, which has the port to the maps. Its blocks of 16 x 16 are put into the order of weights here. Its column
+// sums correct the offsets of the channels for the zero point of the first operand.
 #pragma once
 #include "../vector/move.hpp"
 
@@ -49,6 +49,7 @@ inline void load_packed(weight_port_t& port, const job_t& job, tile_t tiles, wei
     bool more = true;
     PIPELINED(packed_lines) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = STEP_BEATS max = (WEIGHT_STEPS * BLOCKS * STEP_BEATS)
         ITERATION(packed_lines);
         write_beat(weights, port.read(), block, address, bank);
         const bool beats_end = bank[STEP_BEATS - 1], blocks_end = beats_end && block == last_block;
@@ -94,6 +95,7 @@ inline void load_diagonal(weight_port_t& port, const job_t& job, tile_t tiles, w
     bool more = true;
     PIPELINED(diagonal_taps) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = (BEAT * PARTS) max = (WEIGHT_STEPS + SET_TILES * (BEAT - 1) * PARTS)
         ITERATION(diagonal_taps);
         if (j == 0 && part == 0) beat = port.read();
         const bool exists = tap < taps;
@@ -158,6 +160,7 @@ inline sum_t corrected_sum(sum_t offset, sum_t correction) {
 // 16 x 16 elements of a map become beats of weights of a block of the tile. Its pixels wait in a queue of 16. K: they are output
 // channels, so a beat has elements of the first ones of the queue, which go to its end, and there wait for their next turn. V:
 // channels are output channels, so a line has all that its beats are made of, and they take it from the end of the queue.
+// \tparam TRANSPOSED Whether the channels of the map are output channels (V of attention), not its pixels (K).
 template <bool TRANSPOSED>
 void load_map_block(short_stream& in, const mac_command& c, block_t block, tile_t tile, weight_step_t step, bool begins,
                     weights_t& weights, correction_memory& corrections) {
@@ -173,6 +176,7 @@ void load_map_block(short_stream& in, const mac_command& c, block_t block, tile_
     bool more = true;
     PIPELINED(map_beats) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = (AHEAD_LINES + MAP_BEATS) max = (AHEAD_LINES + MAP_BEATS)
 #pragma HLS dependence variable = corrections type = inter false
         ITERATION(map_beats);
         const bool fills = !TRANSPOSED && lines_ahead != 0, line_begins = TRANSPOSED && beat_of_line == 0;
@@ -262,6 +266,7 @@ inline void load_map(short_stream& in, const job_t& job, const number<BLOCK_BITS
     bool more = true;
 map_blocks:
     while (more) {
+#pragma HLS loop_tripcount min = 1 max = (MOST_DEPTH * BLOCKS)
         CYCLES(map_block);
         const weight_step_t step = tile_begin + depth_begin;
         if (transposed)
@@ -298,6 +303,7 @@ inline void load_params(weight_port_t& port, const job_t& job, set_blocks_t bloc
     bool more = true;
     PIPELINED(params_lines) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = (PARAMS_LINES * LINE_BEATS) max = (SET_BLOCKS * PARAMS_LINES * LINE_BEATS)
         ITERATION(params_lines);
         beat_t plain = port.read();
         const corrections_t correction = corrections[block][tile][beat];
@@ -375,6 +381,7 @@ inline void load_weights(job_stream<weight_fields>& jobs, uint32_t count, weight
     uint32_t held = NO_OPERAND;  // the function that the epilogue has
 weight_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         sim::command(i);
         if (job.vector) load_vector_params(vector, port);
@@ -395,6 +402,7 @@ weight_commands:
         bool more = true;
     weight_sets:
         while (more) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
             const bool head_ends = load + 1 == job.p.set_loads;
             more = !(head_ends && head + 1 == job.p.heads);
             load = when<number<LOAD_BITS>>(head_ends, 0, load + 1);

@@ -10,11 +10,11 @@ typedef ap_uint<18> field_t;
 typedef ap_int<20> step_sum_t;
 
 #if ENGINE_ELEMENT == 0
-// Two output channels share an activation in a DSP48E2: weights (w1 << 18) + w0 at its 27-bit port, the activation at the
-// 18-bit one. w1 * a and w0 * a then lie side by side in the product, the lower one with its sign borrowed from the upper.
-// DSPs in a cascade add products of 8 channels, and a constant that keeps both fields from borrowing: sums of 8 products go
-// from -8 * 128 * 127 to 8 * 128 * 128 = 2^17, and with BIAS beside them they are 18 bits without a sign. So no operand is
-// forbidden, and no sign has to be extended. A sum begins with what its steps' biases add, below 0.
+// Two output channels share an activation in a DSP48E2. Its 27-bit port gets weights (w1 << 18) + w0, and its 18-bit port the
+// activation. w1 * a and w0 * a then lie side by side in the product, and the lower one borrows its sign from the upper.
+// DSPs in a cascade add products of 8 channels, and a constant that keeps both fields from borrowing. Sums of 8 products are
+// between -8 * 128 * 127 and 8 * 128 * 128 = 2^17. With BIAS they are 18 bits without a sign. So every operand is allowed,
+// and no sign has to be extended. A sum begins with the negative total of the biases of its steps.
 constexpr int CASCADE = 8;
 constexpr int FIELD = 18;
 constexpr int32_t BIAS = (1 << (FIELD - 1)) - 1;
@@ -127,6 +127,7 @@ inline void mac_pass(acts_stream& acts, const weights_t& weights, const job_t& j
     bool more = true;
     PIPELINED(mac_steps) while (more) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = INTERLEAVE max = (WINDOW_ROWS * MOST_SET_STEPS)
 #if ENGINE_ELEMENT != 0
 // INTERLEAVE turns lie between two additions to a sum.
 #pragma HLS dependence variable = sums inter distance = 8 true
@@ -161,6 +162,7 @@ inline void mac_array(job_stream<mac_fields>& jobs, uint32_t count, acts_stream&
 #pragma HLS array_partition variable = sums complete dim = 0
 mac_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);
@@ -170,9 +172,11 @@ mac_commands:
         const array_sum_t begin = 0;
 #endif
         for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
             pass_t at = {0, 0, 0};
         mac_sets:
             for (number<LOAD_BITS> load = 0; load < job.p.set_loads; load++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                 CYCLES(mac_set);
                 hls::read_lock<weights_t> lock(weights);
                 const weights_t& memory = lock;
@@ -180,6 +184,7 @@ mac_commands:
 #pragma HLS array_partition variable = memory.part dim = 2 complete
             mac_passes:
                 for (number<LOAD_BITS> pass = 0; pass < job.p.set_passes; pass++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                     CYCLES(mac_pass);
                     mac_pass(acts, memory, job, at, begin, sums, out);
                     next_pass(at, job);

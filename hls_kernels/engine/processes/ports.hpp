@@ -32,7 +32,10 @@ struct answers_t {
 inline void take_answers(port_t& maps, answers_t& answers, answers_count_t left) {
 #pragma HLS inline
 store_responses:
-    for (; answers.waiting > left; answers.waiting--) maps.write_response();
+    for (; answers.waiting > left; answers.waiting--) {
+#pragma HLS loop_tripcount min = 0 max = WRITES_AHEAD
+        maps.write_response();
+    }
     answers.current = answers.current < answers.waiting ? answers.current : answers.waiting;
 }
 

@@ -11,6 +11,7 @@ inline void store_pass(line_stream in[BLOCKS], port_t& maps, uint32_t base, cons
     number<bits_for(TOLD_AFTER + 2)> untold = TOLD_AFTER + 1;
 store_bursts:
     while (walk.more()) {
+#pragma HLS loop_tripcount min = 1 max = (SET_BLOCKS * MOST_SEGMENTS)
         if (untold == 1) tell(maps, answers, to_input);
         if (untold != 0) untold = untold - 1;
         const burst_t b = walk.next();
@@ -24,6 +25,7 @@ store_bursts:
         const count_t last = b.lines - 1;
         PIPELINED(store_lines) for (count_t n = 0; n < b.lines; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (MOST_BAND_PIXELS + 2)
             ITERATION(store_lines);
             maps.write(read_block(in, b.block), strobe_of(n == 0 ? b.skip : 0, n == last ? b.rest : 0));
         }
@@ -36,6 +38,7 @@ inline void store(job_stream<store_fields>& jobs, uint32_t count, line_stream in
     int32_t bad = -1;
 store_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const job_t job = jobs.read();
         if (job.vector) {
             sim::command(i);
@@ -59,15 +62,19 @@ store_commands:
         places_of_pass places(job, c.output_image);
         uint32_t outer = c.output;
         for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
             uint32_t base = outer;
             for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
                 pass_t at = {0, 0, 0};
             store_windows:
                 for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                     done_pixels_t pixels = 0;
                     answers.current = 0;
                 store_passes:
                     for (number<LOAD_BITS> pass = 0; pass < job.p.window_passes; pass++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                         CYCLES(store_pass);
                         places.follow(at);
                         store_pass(in, maps, base + places.image(), job, at, places, answers, to_input);

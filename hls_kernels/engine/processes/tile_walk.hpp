@@ -1,6 +1,6 @@
 // The bursts of a pass through the planes of the output, in the order in which residual and sums are read and results are
-// stored: of each tile a segment of its first block, the same segment of its second, and so on. The array makes both blocks
-// at once; the streams hold a segment of each.
+// stored. For each tile this is a segment of its first block, the same segment of its second, and so on. The array makes
+// both blocks at once; the streams hold a segment of each.
 #pragma once
 #include "../streams.hpp"
 
@@ -129,6 +129,7 @@ private:
 };
 
 // A line to one of the streams of a tile's blocks, and from it.
+// \tparam STREAM Stream of lines.
 template <class STREAM>
 void write_block(STREAM streams[BLOCKS], int32_t block, const line_t& line) {
 #pragma HLS inline
@@ -137,6 +138,7 @@ void write_block(STREAM streams[BLOCKS], int32_t block, const line_t& line) {
         if (k == block) streams[k].write(line);
     }
 }
+// \tparam STREAM Stream of lines.
 template <class STREAM>
 line_t read_block(STREAM streams[BLOCKS], int32_t block) {
 #pragma HLS inline

@@ -10,11 +10,13 @@ typedef ap_uint<bits_for(BEAT)> word_place;              // of a line
 typedef ap_uint<bits_for(BEAT + WORDS + 1)> word_count;  // of words, up to those of a line and an iteration
 
 // Registers of a tile's blocks: element `block`, and another one in its place.
+// \tparam T Type of the value.
 template <class T>
 T of_block(const T (&all)[BLOCKS], int block) {
 #pragma HLS inline
     return BLOCKS == 1 || block == 0 ? all[0] : all[BLOCKS - 1];
 }
+// \tparam T Type of the value.
 template <class T>
 void set_block(T (&all)[BLOCKS], int block, const T& x) {
 #pragma HLS inline
@@ -68,8 +70,8 @@ private:
 #pragma HLS unroll
             wanted += place.valid[e];
         }
-        // The word that was used last: it wraps around where a line is read. Of a line that begins with the band there is none
-        // to read ahead.
+        // The word that was used last: it wraps around where a line is read. A line that begins with the band is not read
+        // ahead.
         const word_count last = of_block(used_, place.block), sum = last + wanted;
         const bool more = sum >= word_count(BEAT);
         set_block(used_, place.block, word_count(place.ends ? start_ : word_count(sum & (BEAT - 1))));

@@ -1,4 +1,4 @@
-// The check of a command of the vector side before it runs on the software card.
+// The check of a command of the vector side before it runs on the emulator.
 #pragma once
 #ifndef __VITIS_HLS__
 #include "../bounds.hpp"

@@ -15,6 +15,7 @@ inline void collect_group(line_stream& in, short_stream& other_in, const vector_
     bool goes_on = true;
     PIPELINED(collect_words) while (goes_on) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = (LEAST_ROWS * VECTOR_PARTS) max = (MOST_VECTOR_BLOCKS * LEAST_ROWS * VECTOR_PARTS)
 #pragma HLS dependence variable = partial inter distance = 8 true
         ITERATION(collect_words);
         const bool real = at.real(), begins = at.word_begins(), ends = at.word_ends();
@@ -52,24 +53,29 @@ inline void collect(vector_jobs_t& jobs, line_stream& in, short_stream& other, r
                     row_sums_stream& sums, short_stream& interleaved) {
 collect_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         sim::command(job.position);
         if (interleaves(job.c)) {
         collect_blocks:
             for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
                 CYCLES(vector_group);
                 interleave_block(in, other, job, interleaved);
             }
             continue;
         }
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         collect_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::write_lock<row_group_t> lock(out);
                 row_group_t& memory = lock;
                 collect_group(in, other, job, rows, memory, sums);
             }
+        }
     }
 }
 

@@ -15,6 +15,7 @@ inline void interleave_block(line_stream& in, short_stream& other, const vector_
     line_t line = {}, input_line = {}, other_line = {};
     PIPELINED(interleave_words) for (words_t n = 0; n < words; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = BEAT max = (1 << PIXEL_BITS)
         ITERATION(interleave_words);
         const bool real = n < pixels;  // behind the last one the line is filled
         if (real && !from_other && input_place == 0) input_line = in.read();

@@ -5,6 +5,8 @@
 
 namespace engine {
 
+// \tparam F Visitor, called with a field and its width.
+// \tparam JOB Job, constant or not.
 template <class F, class JOB>
 void visit_vector(F& f, JOB& j) {
 #pragma HLS inline

@@ -9,7 +9,10 @@ namespace engine {
 
 // Lines of a group of a map, each block's in one burst; in a single one where these are whole planes, or the block of a map
 // that is interleaved, of so many lines.
-template <int BEATS, class PORT, class STREAM>  // beats of a line
+// \tparam BEATS Beats of a line.
+// \tparam PORT Port to feature maps, with read_request and read.
+// \tparam STREAM Stream of lines.
+template <int BEATS, class PORT, class STREAM>
 void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, int32_t taken, STREAM& out) {
     typedef number<BLOCK_BITS + 1> bursts_t;
     typedef number<ELEMENT_BITS> beats_t;
@@ -24,11 +27,13 @@ void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t
     ap_uint<bits_for(BEATS)> beat = 0;
 vector_bursts:
     for (bursts_t k = 0; k < bursts + (AHEAD - 1); k++) {
+#pragma HLS loop_tripcount min = 1 max = (MOST_VECTOR_BLOCKS + AHEAD - 1)
         if (k < bursts) maps.read_request(ask, static_cast<int32_t>(length));
         ask += plane * BEATS;
         if (k < AHEAD - 1) continue;
         PIPELINED(vector_lines) for (beats_t n = 0; n < length; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (MOST_PLANE_LINES * BEATS)
             ITERATION(vector_lines);
             add_beat(line, maps.read());
             if (BEATS == 1 || beat == BEATS - 1) out.write(line);
@@ -45,10 +50,13 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
     const command_index_t here = job.position;
     uint32_t outer = c.input;
     for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0]) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         uint32_t base = outer;
-        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1])
+        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1]) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         vector_input_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 // A block that is interleaved is read, and told of by store, as one group.
                 if (interleaves(c) && first != 0) break;
                 const rows_t rows = rows_of(job, first);
@@ -62,6 +70,7 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
                 started = started + 1;
                 read_group<LINE_BEATS>(maps, base, job, rows, job.p.taken_lines[0], vector.input);
             }
+        }
     }
 }
 
@@ -78,10 +87,13 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
     }
     uint32_t outer = c.other;
     for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.other_head[0]) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         uint32_t base = outer;
-        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.other_head[1])
+        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.other_head[1]) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         vector_other_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 if (interleaves(c) && first != 0) break;
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
@@ -97,12 +109,14 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
                 maps.read_request(base * LINE_BEATS, static_cast<int32_t>(beats));
                 PIPELINED(shared_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (MOST_VECTOR_BLOCKS * LINE_BEATS)
                     ITERATION(shared_lines);
                     add_beat(line, maps.read());
                     if (LINE_BEATS == 1 || turn == LINE_BEATS - 1) vector.other.write(line);
                     turn = turn + 1;
                 }
             }
+        }
     }
 }
 
@@ -115,6 +129,7 @@ inline void load_vector_params(vector_side& vector, weight_port_t& port) {
     line_t line = {};
     PIPELINED(vector_params_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 0 max = (MOST_PARAMS_LINES * LINE_BEATS)
         ITERATION(vector_params_lines);
         add_beat(line, port.read());
         if ((n & (LINE_BEATS - 1)) != LINE_BEATS - 1) continue;
@@ -132,10 +147,13 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
     answers_t answers = {0, 0, true, {0, 0}};
     uint32_t outer = c.output;
     for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.output_head[0]) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         uint32_t base = outer;
-        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.output_head[1])
+        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.output_head[1]) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         store_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 const rows_t rows = rows_of(job, first);
                 const bool whole = rows.lines == job.p.pitch, ends = rows.first + rows.lines == job.p.plane;
                 uint32_t at = base + static_cast<uint32_t>(rows.first);
@@ -146,6 +164,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                 CYCLES(store_pass);
             store_blocks:
                 for (number<BLOCK_BITS + 1> block = 0; block < job.p.blocks; block++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_VECTOR_BLOCKS
                     if (untold == 1) tell(maps, answers, to_input);
                     if (untold != 0) untold = untold - 1;
                     CYCLES(store_burst);
@@ -158,6 +177,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                     at += job.p.pitch;
                     PIPELINED(store_vector_lines) for (group_lines_t n = 0; n < rows.lines; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (VECTOR_ROWS / BEAT)
                         ITERATION(store_vector_lines);
 #if ENGINE_ELEMENT == 0
                         const line_t line = interleaves(c) ? vector.interleaved.read() : vector.output.read();
@@ -172,6 +192,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                 answers.before = {here, pixels_until(job, rows)};
                 answers.told = false;
             }
+        }
     }
     answers.current = 0;
     answers.before.pixels = ALL_PIXELS;

@@ -17,6 +17,12 @@ constexpr int LEAST_ROWS = 8;
 constexpr int EXPONENT_LINES = 16;
 constexpr int EXPONENT_BITS = 24;  // 1 is 1 << EXPONENT_BITS
 
+// The largest trip counts, as in ../widths.hpp.
+constexpr int MOST_PLANE_LINES = (1 << PIXEL_BITS) / BEAT;  // lines of a block's plane, and groups of one line
+constexpr int MOST_VECTOR_BLOCKS = VECTOR_DEPTH / BEAT;     // blocks of channels of a group of one line
+constexpr int MOST_PARAMS_LINES = (2 * VECTOR_BLOCKS > EXPONENT_LINES ? 2 * VECTOR_BLOCKS : EXPONENT_LINES) +
+                                  (ELEMENT == ELEMENT_INT8 ? TABLE_LINES : 0);
+
 constexpr int GROUP_LINES_BITS = bits_for(VECTOR_ROWS / BEAT + 1);
 constexpr int VECTOR_PARAMS_BITS = bits_for(2 * VECTOR_BLOCKS + EXPONENT_LINES + 1);
 
@@ -54,7 +60,7 @@ inline vector_plan_t plan_of(const vector_command& c) {
 }
 
 #ifndef __VITIS_HLS__
-// Where a word of what is interleaved comes from, and the words of the input in a row.
+// The source of an interleaved word, and the number of words of the input in a row.
 struct taken_word {
     bool other;
     int64_t word;

@@ -24,33 +24,42 @@ enum vector_flags : int32_t {
     VECTOR_CAUSAL = 8,  // of a softmax of floats: to the keys of row n of a head that are behind its n-th -inf is added
 };
 
-// Result of a row's channel, x of the input, r of `other` (0 where there is none). Scales, factors and rounding are those of
-// lib/requantize.hpp: `a . s` is a * s rounded down to a multiple of 2^-22, of which the last rounding knows that something
-// was cut off.
-//   softmax   a key whose r is not 0 is masked.  e = exponentials[max of the row's keys that are not - x], 0 if masked
-//             y = e . (row_scale / float(sum of the row's e)), 0 if that sum is 0
-//   norm      D = channels * (sum of x^2) - (sum of x)^2, exact
-//             y = ((channels * x - sum of x) . (1 / sqrt(float(D) + epsilon))) . gamma + beta
-//   add       y = (x - input_zero) . input_scale + (r - other_zero) * other_factor
-//   multiply  y = ((x - input_zero) * (r - other_zero)) . input_scale
-//   result = clamp(zero + round(y), low, high), then table[result] where VECTOR_TABLE
-// Of interleave a head is one block of an image, and a result is a word as it is: a row begins with turns[0] words of the
-// input, then come turns[1] of other, and so on in turn until it ends. So phases of a transposed convolution become an image,
-// and maps lie behind each other.
-// A row's scale is worked out in float32, each operation with its rounding, and becomes a scale of 23 bits (scale_of_float).
-// Sums are of integers and so the same in any order. Channels that fill the last block get y = 0. The scale of the output is
-// divided out beforehand: in row_scale, input_scale and other_factor, or gamma and beta.
-// Params: of softmax 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines; of norm [block][gamma, beta][16], int32 in
-// units of 2^-17 and 2^-22; then the table in 4 lines.
+// Result of a row's channel: x of the input, r of `other` (0 without it). Scales, factors and rounding are those of
+// lib/requantize.hpp: `a . s` is a * s rounded down to a multiple of 2^-22. A flag tells the last rounding whether bits were
+// cut off.
 //
-// Floats have softmax and norm alone, without other, table, zero points, limits and `plane` where VECTOR_WIDE or
-// VECTOR_CAUSAL. All is float32, each operation with its rounding, and a bfloat16 result is rounded once more:
-//   softmax   y = e * (1 / sum of the row's e), e = exp(x - max of the row) as floats/exponential.hpp has it
-//   norm      v = x - mean, which is (sum of x) / channels, of float32 a + (sum of x - a) / channels by the row's first element a;
-//             y = (v * (1 / sqrt((sum of v^2) * row_scale + epsilon))) * gamma + beta
-// Sums are of VECTOR_LANES channels at a time, pair by pair, then from one block to the next, and last over a block's parts, pair by
-// pair. Channels that fill the last block get 0. Params: of softmax 256 exponentials 2^27 * exp(-i / 256), uint32; of norm
-// [block][gamma, beta][16], float32.
+// Softmax: a key whose r is not 0 is masked.
+//   `e = exponentials[max of the row's keys without the masked ones - x]`, 0 for a masked key.
+//   `y = e . (row_scale / float(sum of the row's e))`, 0 if that sum is 0.
+// Norm:
+//   `D = channels * (sum of x^2) - (sum of x)^2`, exact.
+//   `y = ((channels * x - sum of x) . (1 / sqrt(float(D) + epsilon))) . gamma + beta`.
+// Add and multiply:
+//   `y = (x - input_zero) . input_scale + (r - other_zero) * other_factor`.
+//   `y = ((x - input_zero) * (r - other_zero)) . input_scale`.
+// All of them:
+//   `result = clamp(zero + round(y), low, high)`, then `table[result]` with VECTOR_TABLE.
+//
+// Interleave copies words, and a head is one block of an image. A row begins with turns[0] words of the input, then come
+// turns[1] words of other, and so on in turn until the row ends. So phases of a transposed convolution become an image, and
+// feature maps are concatenated.
+//
+// A row's scale is computed in float32 with a rounding after each operation, and becomes a scale of 23 bits
+// (scale_of_float). Sums are of integers and so the same in any order. Channels that fill the last block get y = 0. The scale
+// of the output is divided out beforehand: in row_scale, input_scale and other_factor, or gamma and beta.
+//
+// Params of softmax are 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines. Params of norm are
+// [block][gamma, beta][16], int32 in units of 2^-17 and 2^-22. The table follows in 4 lines.
+//
+// Engines of floats support softmax and norm alone, without other, table, zero points and limits. With VECTOR_WIDE or
+// VECTOR_CAUSAL `plane` is not supported either. All is float32 with a rounding after each operation, and a bfloat16 result
+// is rounded once more:
+//   `y = e * (1 / sum of the row's e)` for softmax, with e = exp(x - max of the row) of floats/exponential.hpp.
+//   `v = x - mean` for norm. The mean is (sum of x) / channels, in float32 a + (sum of x - a) / channels by the first element a.
+//   `y = (v * (1 / sqrt((sum of v^2) * row_scale + epsilon))) * gamma + beta` for norm.
+// Sums are of VECTOR_LANES channels at a time, pair by pair, then from one block to the next. Last, a block's parts are added
+// pair by pair. Channels that fill the last block get 0. Params of softmax are 256 exponentials 2^27 * exp(-i / 256), uint32.
+// Params of norm are [block][gamma, beta][16], float32.
 struct vector_command {
     int32_t opcode;
     int32_t slices;

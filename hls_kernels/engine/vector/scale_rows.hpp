@@ -8,6 +8,7 @@ inline void scale_group(row_sums_stream& in, const vector_job_t& job, const rows
     const vector_command& c = job.c;
     PIPELINED(scale_rows_row) for (group_rows_t n = 0; n < rows.rows; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = VECTOR_ROWS
         ITERATION(scale_rows_row);
         const row_sums_t row = in.read();
         out.write({scale_of_row(row, c), row.sum});
@@ -17,15 +18,19 @@ inline void scale_group(row_sums_stream& in, const vector_job_t& job, const rows
 inline void scale_rows(vector_jobs_t& jobs, row_sums_stream& in, row_scales_stream& out) {
 scale_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         if (!reduces(job.c)) continue;
         sim::command(job.position);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         scale_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 scale_group(in, job, rows, out);
             }
+        }
     }
 }
 

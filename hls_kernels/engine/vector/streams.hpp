@@ -154,6 +154,7 @@ inline ap_uint<5> channels_until(const rows_t& rows, int block, int row) {
     return until < place_t(0) ? ap_uint<5>(0) : until > place_t(CHANNELS) ? ap_uint<5>(CHANNELS) : ap_uint<5>(until);
 }
 // Channel l of a part of a word.
+// \tparam WORD Word of 16 channels, with a member lane.
 template <class WORD>
 auto lane_of(const WORD& word, int part, int l) {
 #pragma HLS inline
@@ -164,6 +165,8 @@ auto lane_of(const WORD& word, int part, int l) {
     }
     return x;
 }
+// \tparam WORD Word of 16 channels, with a member lane.
+// \tparam X Type of a channel.
 template <class WORD, class X>
 void set_lane(WORD& word, int part, int l, X x) {
 #pragma HLS inline

@@ -17,6 +17,7 @@ inline void weigh_group(const row_group_t& from, row_sums_stream& sums, const ex
     bool goes_on = true;
     PIPELINED(weigh_words) while (goes_on) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = (LEAST_ROWS * VECTOR_PARTS) max = (MOST_VECTOR_BLOCKS * LEAST_ROWS * VECTOR_PARTS)
 #pragma HLS dependence variable = partial inter distance = 8 true
 #pragma HLS dependence variable = greatest inter distance = 8 true
         ITERATION(weigh_words);
@@ -60,12 +61,15 @@ inline void weigh(vector_jobs_t& jobs, short_stream& params, row_group_blocks& i
 #pragma HLS array_partition variable = exponentials.e dim = 1 complete
 weigh_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         if (interleaves(job.c)) continue;
         sim::command(job.position);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params, exponentials);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         weigh_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::read_lock<row_group_t> from_lock(in);
@@ -74,6 +78,7 @@ weigh_commands:
                 row_group_t& to = to_lock;
                 weigh_group(from, sums, exponentials, job, rows, to, sums_out);
             }
+        }
     }
 }
 

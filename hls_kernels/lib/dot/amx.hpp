@@ -1,8 +1,8 @@
-// Tiles of 16 x 16 sums of the host's AMX unit: 16 quads a sum and step. Software only. Sums of bytes are exact, and so
-// those of dot_tile; sums of bfloat16 are not, so that a command takes the one or the other for all of its rows.
+// Tiles of 16 x 16 sums of the CPU's AMX unit: 16 quads a sum and step. Software only. Sums of bytes are exact, and so equal
+// to those of dot_tile. Sums of bfloat16 are not exact, so that a command uses one of the two for all of its rows.
 //
-// A tile of weights is 16 columns of up to 16 quads, as they lie in a panel; a tile of input so many bytes of 16 pixels at
-// equal distances. Threads of the process need the kernel's permission to use the unit, which is asked for once.
+// A tile of weights is 16 columns of up to 16 quads, as they lie in a panel. A tile of input has as many bytes of 16 pixels at
+// equal distances. Threads of the process need the operating system's permission to use the unit, which is requested once.
 #pragma once
 #ifndef __SYNTHESIS__
 #include "tile.hpp"
@@ -80,6 +80,9 @@ constexpr int AMX_STEPS_AHEAD = 4;
 
 // Sums of 16 or 32 pixels, `pitch` bytes apart, by 16 or 32 columns of a panel, beginning `first` vectors into it:
 // to[pixel][columns / 16]. fetch: the weights are used for the first time.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam ROW_TILES Tiles of 16 rows.
+// \tparam COLUMN_TILES Tiles of 16 output channels.
 template <amx_product PRODUCT, int ROW_TILES, int COLUMN_TILES>
 inline void amx_tile(ivec16* to, const uint8_t* source, int64_t pitch, const dot_panel& panel, int first, int quads,
                      bool fetch) {

@@ -1,7 +1,7 @@
 // A block of pixels (or matrix rows) by a panel of output channels: sums of products of narrow numbers, dot/tile.hpp.
 //
 // On the card weights come on chip a block of k at a time, between which the sums wait in a local array. Software has one
-// pass over k in tiles of registers, or in those of the host's AMX unit, and hands on the sums of a few pixels at a time.
+// pass over k in tiles of registers, or in those of the CPU's AMX unit, and hands on the sums of a few pixels at a time.
 #pragma once
 #include "amx.hpp"
 #include "lib/mac/tile.hpp"
@@ -28,6 +28,7 @@ struct pixel_block {
 
 // Rows [first, first + count) of matrix `matrix` of a product of matrices, sources from the first element of a. shared: one
 // matrix meets them all, so that rows are counted through. Leaves the pitch to the caller.
+// \tparam product_command Command record of a matrix product.
 template <class product_command>
 inline void fill_rows(pixel_block& block, const product_command& c, bool shared, int32_t matrix, int64_t first,
                       int32_t count) {
@@ -57,7 +58,7 @@ each_row:
 
 constexpr int PIXELS_OF_TILE = 16;
 
-// Equal parts of at most `most`, multiples of the host's tiles where there are several.
+// Equal parts of at most `most`, multiples of the AMX tiles if there are several.
 FPGA_INLINE int32_t equal_part(int64_t total, int64_t most) {
     if (total <= most) return static_cast<int32_t>(total);
     const int64_t parts = (total + most - 1) / most, part = (total + parts - 1) / parts;
@@ -92,6 +93,7 @@ quads:
 
 // Adds a block of k to the sums of a block of pixels, [pixel][MAX_VECTORS]; whole tiles, so that the last may add to sums
 // behind those of the block. The first block of k begins with what flipped signs need.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
 template <class PRODUCT>
 inline void add_products(ivec16 sums[PARTIAL_VECTORS], const uint8_t* source, const pixel_block& block,
                          const product_panel& panel, bool first) {
@@ -130,6 +132,7 @@ each_tile:
 }
 
 // The sums of a block by a panel whose weights begin with the beat `first` of their region.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
 template <class PRODUCT>
 inline void multiply_block(ivec16* sums, vec16 weight_block[tile::K_BLOCK * tile::MAX_VECTORS], const uint8_t* source,
                            const pixel_block& block, product_panel panel, const vec16* weights, int64_t first,
@@ -172,6 +175,7 @@ each_run:
 // wider results are many lines of memory, which the next tile's products hide if each tile's are stored by themselves.
 constexpr int FINISHED_AT_ONCE = 48;
 
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
 template <class PRODUCT>
 inline int32_t finished_at_once(int vectors) {
     if (PRODUCT::NUMBER_BYTES == 1) return FINISHED_AT_ONCE;
@@ -182,6 +186,11 @@ inline int32_t finished_at_once(int vectors) {
 // Panels from so many bytes on have the next one's weights fetched: smaller ones wait in the nearest cache.
 constexpr int64_t FAR_BYTES = 1 << 15;
 
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam AHEAD Whether the weights of the next panel are prefetched.
+// \tparam ROW_BYTES Addresses of the rows, any_rows or even_rows.
 template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD, class ROW_BYTES>
 FPGA_INLINE void sums_of_rows(ivec16* sums, int32_t pitch, const ROW_BYTES& rows, const dot_panel& weights, int first,
                               const ivec16* begin, int64_t ahead) {
@@ -191,6 +200,10 @@ FPGA_INLINE void sums_of_rows(ivec16* sums, int32_t pitch, const ROW_BYTES& rows
     UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sums[i * pitch + j] = sum[i][j]; }
 }
 
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam AHEAD Whether the weights of the next panel are prefetched.
 template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD>
 FPGA_NOINLINE void dot_any_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel,
                                 const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
@@ -199,6 +212,10 @@ FPGA_NOINLINE void dot_any_rows(ivec16* sums, int32_t pitch, const uint8_t* sour
     sums_of_rows<PRODUCT, ROWS, VECTORS, AHEAD>(sums, pitch, rows, weights, first, begin, ahead);
 }
 
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam AHEAD Whether the weights of the next panel are prefetched.
 template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD>
 FPGA_NOINLINE void dot_even_rows(ivec16* sums, int32_t pitch, const uint8_t* first_row, int64_t apart,
                                  const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
@@ -206,6 +223,10 @@ FPGA_NOINLINE void dot_even_rows(ivec16* sums, int32_t pitch, const uint8_t* fir
     sums_of_rows<PRODUCT, ROWS, VECTORS, AHEAD>(sums, pitch, rows, weights, first, begin, ahead);
 }
 
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam AHEAD Whether the weights of the next panel are prefetched.
 template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD = false>
 inline void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel,
                      const dot_panel& weights, int first, const ivec16* begin, int64_t ahead = 0) {
@@ -220,6 +241,9 @@ inline void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const u
 }
 
 // The last `count` pixels, less than a tile of them, 0 to ROWS: a tile of as many rows.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
 template <class PRODUCT, int VECTORS, int ROWS>
 inline void dot_rest(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t count,
                      const dot_panel& weights, int first, const ivec16* begin) {
@@ -233,6 +257,8 @@ inline void dot_rest(ivec16* sums, int32_t pitch, const uint8_t* source, const u
 
 // Pixels [done, done + count) of a block. ahead: bytes from the weights to those that are wanted next, which some of the
 // block's tiles bring near, or 0.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <class PRODUCT, int VECTORS>
 inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t done,
                         int32_t count, const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
@@ -255,6 +281,7 @@ inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, cons
     dot_rest<PRODUCT, VECTORS, HALF - 1>(sums + i * pitch, pitch, source, pixel + i, count - i, weights, first, begin);
 }
 
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
 template <class PRODUCT>
 inline void dot_some(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t done,
                      int32_t count, const dot_panel& weights, int first, int vectors, const ivec16* begin,
@@ -284,6 +311,8 @@ struct ready_sums {
 };
 
 // Calls finish(ready_sums) until all of the block's sums have been there.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam FINISH Function that stores the finished sums of pixels.
 template <class PRODUCT, class FINISH>
 inline void dot_block(const uint8_t* source, const pixel_block& block, const product_panel& panel,
                       const FINISH& finish) {
@@ -307,6 +336,8 @@ inline void dot_block(const uint8_t* source, const pixel_block& block, const pro
 
 #ifdef FPGA_AMX
 
+// \tparam ROW_TILES Tiles of 16 rows.
+// \tparam COLUMN_TILES Tiles of 16 output channels.
 template <int ROW_TILES, int COLUMN_TILES>
 inline void amx_tile_of(ivec16* sums, amx_product product, const uint8_t* source, int64_t pitch,
                         const dot_panel& weights, int first, int quads, bool fetch) {
@@ -321,6 +352,8 @@ inline void amx_tile_of(ivec16* sums, amx_product product, const uint8_t* source
 // Weights that so many pixels or more share come soon enough by themselves.
 constexpr int32_t FETCHED_FOR = 256;
 
+// \tparam COLUMN_TILES Tiles of 16 output channels.
+// \tparam FINISH Function that stores the finished sums of pixels.
 template <int COLUMN_TILES, class FINISH>
 inline void amx_columns(const uint8_t* source, amx_product product, int quads, const pixel_block& block,
                         const dot_panel& weights, int first, const FINISH& finish) {
@@ -363,6 +396,7 @@ inline void amx_columns(const uint8_t* source, amx_product product, int quads, c
 
 // Needs a configuration for steps of so many quads, and a source that may be read up to 15 pixels behind its end, unless
 // it has 16.
+// \tparam FINISH Function that stores the finished sums of pixels.
 template <class FINISH>
 inline void amx_block(const uint8_t* source, amx_product product, int quads, const pixel_block& block,
                       const product_panel& panel, const FINISH& finish) {

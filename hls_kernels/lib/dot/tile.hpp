@@ -1,9 +1,9 @@
-// One tile of products of narrow numbers in registers: pixels (or matrix rows) by output channels. A lane and step takes a
+// One tile of products of narrow numbers in registers: pixels (or matrix rows) by output channels. A lane and step uses a
 // *quad*: four bytes of k, which are four numbers of 8 bits or two of bfloat16 (PRODUCT).
 //
-//   tile[i][n] = first[n] + sum_k source[row(i) + offset(k)] * weight[k][n]
+//   `tile[i][n] = first[n] + sum_k source[row(i) + offset(k)] * weight[k][n]`.
 //
-// k goes through runs of bytes that are contiguous from a pixel's origin. Sums of integers are exact: tiles of any size
+// The index k goes through runs of bytes that are contiguous from a pixel's origin. Sums of integers are exact: tiles of any size
 // and order give the same. Sums of floats are added up in the order of k, whatever the tile.
 #pragma once
 #include "lib/vector_bf16.hpp"
@@ -73,6 +73,9 @@ FPGA_INLINE ivec16 panel_vector(const dot_panel& panel, int64_t quad, int j) {
 #ifdef __SYNTHESIS__
 
 // Adds to `sum`. The weights begin `first` vectors into the panel.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <class PRODUCT, int ROWS, int VECTORS>
 inline void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, const uint32_t (&row)[ROWS],
                      const dot_panel& panel, int first) {
@@ -135,6 +138,7 @@ fold_phases:
 #else
 
 // x, which compilers then keep as it is: they would spread the addresses of a tile's rows over more registers than there are.
+// \tparam T Type of the value.
 template <class T>
 FPGA_INLINE T kept(T x) {
     asm("" : "+r"(x));
@@ -142,6 +146,7 @@ FPGA_INLINE T kept(T x) {
 }
 
 // Bytes of a tile's rows, from their origins in the source on.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
 template <int ROWS>
 struct any_rows {
     const uint8_t* source;
@@ -157,6 +162,7 @@ struct any_rows {
 };
 
 // Of rows `apart` bytes from each other: an address for each four of them, so that all stay in registers.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
 template <int ROWS>
 struct even_rows {
     const uint8_t* fourth[(ROWS + 3) / 4];
@@ -178,6 +184,11 @@ struct even_rows {
 
 // Adds to `sum`. The weights begin `first` vectors into the panel. AHEAD: each quad has the line `ahead` bytes behind its
 // weights brought near.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam AHEAD Whether the weights of the next panel are prefetched.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam ROW_BYTES Addresses of the rows, any_rows or even_rows.
 template <class PRODUCT, bool AHEAD = false, int ROWS, int VECTORS, class ROW_BYTES>
 FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const ROW_BYTES& rows, const dot_panel& panel, int first,
                           int64_t ahead = 0) {
@@ -201,10 +212,13 @@ FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const ROW_BYTES& rows, c
 
 // Vectors that a tile takes at once, and its rows: its sums, a step's weights and an input fill the registers. Without one
 // instruction for a product weights and inputs take two registers each.
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
 template <class PRODUCT>
 constexpr int DOT_VECTORS = NATIVE_REGISTERS < 32 || PARTS > 1 ? 1
                             : PRODUCT::IN_ONE                  ? 4
                                                                : 2;
+// \tparam PRODUCT Arithmetic of the product: its number format and multiply instruction.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <class PRODUCT, int VECTORS>
 constexpr int DOT_ROWS = PARTS > 2      ? (NATIVE_REGISTERS < 32 ? 1 : 4)
                          : PARTS == 2   ? (PRODUCT::IN_ONE ? 6 : 4)

@@ -1,13 +1,12 @@
 // From 32-bit sums of int8 products to what a command stores.
 //
-// To 8 bits without an activation: lib/requantize.hpp, whose channels are the parameters (offset, scale, bias); ReLU and
-// its like are limits. CPUs compute it in doubles, in which all terms are exact, so that the bits are the same.
-// With an activation, or to floats, each operation rounded for itself:
-//   x = act(float(sum + offset) * scale + bias)         scale and bias: floats
-// or with FORMAT_I32 sum + offset as it is;
-// and where a pixel (a row of a matrix) has a scale and a zero point of its own, known as the command runs only:
-//   x = act(float(sum + zero * offset) * own scale * scale + bias)
-//   result = x, or clamp(zero + nearest(x * inverse_scale), low, high)
+// To 8 bits without an activation: lib/requantize.hpp, whose channels are the parameters (offset, scale, bias). ReLU and
+// similar activations are limits. CPUs compute it in doubles, in which all terms are exact, so that the bits are the same.
+// With an activation, or to floats, each operation is rounded, and scale and bias are floats:
+//   `x = act(float(sum + offset) * scale + bias)`.
+// FORMAT_I32 gives sum + offset. With dynamic quantization a pixel (a row of a matrix) has a scale and zero point of its own:
+//   `x = act(float(sum + zero * offset) * own scale * scale + bias)`.
+//   `result = x`, or `clamp(zero + nearest(x * inverse_scale), low, high)`.
 #pragma once
 #include "epilogue_parts.hpp"
 #include "lib/bounds.hpp"
@@ -137,6 +136,7 @@ inline void finish_int8(const finished_pixels& from, int32_t j, const int8_chann
 }
 
 // What a record with an epilogue must satisfy, but for its residual's and output's extents.
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 inline void int8_epilogue_bounds(const COMMAND& c, int64_t channels, bounds& b) {
     const int32_t least = least_of(c.out_format), residual_least = least_of(c.residual_format);

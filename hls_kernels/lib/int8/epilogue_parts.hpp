@@ -21,6 +21,7 @@ struct int8_epilogue {
     float a, b, inverse_scale;
 };
 
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 inline int8_epilogue int8_epilogue_of(const COMMAND& c) {
     int8_epilogue e;
@@ -80,7 +81,7 @@ FPGA_INLINE ivec16 sum_of(const finished_pixels& from, int32_t i, int32_t j) {
     return from.term ? sum + ivec16(from.term[i]) : sum;
 }
 
-// The table at `at`, of bytes of a format from its least value on; where there is none (ABSENT), zeros.
+// The table at `at`, of bytes of a format from its least value on; zeros without a table (ABSENT).
 FPGA_INLINE byte_table table_of(const vec16* weights, uint32_t at, int32_t format) {
 #ifndef __SYNTHESIS__
     alignas(64) static const uint8_t NOTHING[256] = {};

@@ -47,7 +47,7 @@ each_vector:
 
 #else
 
-// amx_quads: of a step of the host's tiles, for which they are configured, or 0. is_signed: as the source's bytes are
+// amx_quads: of a step of the AMX tiles, for which they are configured, or 0. is_signed: as the source's bytes are
 // then.
 inline void mac_int8(const uint8_t* source, const int8_block& block, const int8_panel& panel, int amx_quads,
                      bool is_signed, const int8_epilogue& e, vec16* arena, const vec16* weights) {

@@ -1,22 +1,22 @@
-// Software's way from int8 sums to 8 bits (epilogue.hpp), with the bits of requantize.hpp.
+// The software path from int8 sums to 8 bits (epilogue.hpp), bit-identical to requantize.hpp.
 //
-// Floats are enough for all but the results that lie about half-way between two integers: what they may be off by is
-// known, and where they come closer to a tie than that, doubles decide, in which all terms are exact.
+// Floats are enough except for results that lie about half-way between two integers. The largest error of a float is known.
+// Where a result is closer to a tie than this error, doubles decide, because all terms are exact in doubles.
 //
-// With y counted from the least value of the result's format,
-//     y = sum * scale + constant + residual * factor
-// in floats. Results count where -1/2 <= y <= 255.5; beyond that they are limits whatever the errors, and less than 2^31,
-// since make_channel keeps terms below 2^53 units. What is computed is t, the integer nearest to 2^16 (y + 1/2) + slack,
-// where slack is at least as large as all errors in this unit. t so is never too small, and at most 2 slack too large: its
-// upper 16 bits are y rounded unless its lower 16 bits are 2 slack or less. Then doubles decide.
+// With y counted from the least value of the result's format, floats compute
+//     `y = sum * scale + constant + residual * factor`.
+// Results count where -1/2 <= y <= 255.5. Beyond that they are limits whatever the errors, and less than 2^31, because
+// make_channel keeps terms below 2^53 units. The computed number is t, the integer nearest to 2^16 (y + 1/2) + slack, where
+// slack is at least as large as all errors in this unit. So t is never too small, and at most 2 slack too large. The upper 16
+// bits of t are y rounded unless its lower 16 bits are 2 slack or less. Then doubles decide.
 //
-// The errors, in 2^-24 of a step, with |constant| <= C and |residual * factor| <= R, so that the product is at most
-// 256 + C + R in size:
-//     the scale rounded                                                      256 + C + R
-//     a sum of more than 24 bits rounded                                     256 + C + R, if such a sum can count
-//     the constant rounded                                                   C
-//     the result rounded, an ulp of what is less than 256 being 2^-16        128
-//     with a residual its factor rounded, and the sum without it             256 + 2 R
+// The table has the errors, in 2^-24 of a step, with |constant| <= C and |residual * factor| <= R. The product is then at most
+// 256 + C + R in size.
+//     `the scale rounded`                                             256 + C + R.
+//     `a sum of more than 24 bits rounded`                            256 + C + R, if such a sum can count.
+//     `the constant rounded`                                          C.
+//     `the result rounded, with an ulp of 2^-16 below 256`            128.
+//     `with a residual its factor rounded, and the sum without it`    256 + 2 R.
 // C counts the half and the slack, less than a step, too. In the unit of t, to whose integers the result is rounded at last,
 // they are 2^-8 of that, and 1/2.
 #pragma once
@@ -114,6 +114,9 @@ FPGA_INLINE ivec16 middle_of(const dvec16& y, const int8_limits& t, bool has_tab
 }
 
 // WHOLE: all 16 channels are stored. MORE: with a middle, a table, or terms of pixels.
+// \tparam RESIDUAL Whether a residual is added.
+// \tparam MORE Whether the epilogue has a middle, a table, or terms of pixels.
+// \tparam WHOLE Whether all lanes or beats are whole.
 template <bool RESIDUAL, bool MORE, bool WHOLE>
 inline void finish_exactly_as(const finished_pixels& from, int32_t j, const int8_channels& of,
                               const finished_channels& to, const int8_epilogue& e, vec16* arena, const vec16* weights) {
@@ -147,6 +150,8 @@ inline void finish_exactly_as(const finished_pixels& from, int32_t j, const int8
     for (int32_t i = 0; i < count; i++) finish(i);
 }
 
+// \tparam RESIDUAL Whether a residual is added.
+// \tparam MORE Whether the epilogue has a middle, a table, or terms of pixels.
 template <bool RESIDUAL, bool MORE>
 inline void finish_lanes_exactly(const finished_pixels& from, int32_t j, const int8_channels& channel,
                                  const finished_channels& to, const int8_epilogue& e, vec16* arena,
@@ -173,7 +178,7 @@ FPGA_INLINE byte_limits limits_of_bytes(const int8_epilogue& e) {
     return {e.tensor.low - least, e.tensor.high - least, least & 0x80};
 }
 
-// t of what is nearest to it; the lower half of `least` becomes the least one.
+// The number t of the nearest result. The lower half of `least` becomes the least t.
 FPGA_INLINE ivec16 nearly_rounded(const vec16& y, ivec16& least) {
     const ivec16 t = to_nearest(smaller(y, vec16(NEARLY_TOP)));
     least = smaller_halves(least, t);
@@ -184,12 +189,15 @@ FPGA_INLINE ivec16 nearly_rounded(const vec16& y, ivec16& least) {
 constexpr int32_t NEARLY_AT_ONCE = 128;
 
 // Pixels of so many vectors that a line of bytes takes.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <int VECTORS>
 constexpr int NEARLY_TOGETHER = VECTORS == 1   ? 4
                                 : VECTORS == 2 ? 2
                                                : 1;
 
 // Vectors [j, j + VECTORS) of each of at most NEARLY_AT_ONCE pixels.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam RESIDUAL Whether a residual is added.
 template <int VECTORS, bool RESIDUAL>
 inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
                           const int8_epilogue& e, vec16* arena, const vec16* weights) {
@@ -254,6 +262,7 @@ inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_cha
     for (int32_t k = 0; k < lefts; k++) exactly(left[k], left[k] < alone ? TOGETHER : 1);
 }
 
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <int VECTORS>
 inline void finish_vectors(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
                            const int8_epilogue& e, vec16* arena, const vec16* weights) {

@@ -1,4 +1,4 @@
-// Real numbers at the ends of a command that computes in float32: as floats, or as the bytes that stand for them.
+// Operands and results of a command that computes in float32: floats, or int8 and uint8 with scale and zero point.
 //
 // A byte is read as (x - zero) * scale, rounded once, and written as clamp(zero + round_half_even(x * inverse), low, high);
 // NaN gives the byte 0. These are the numbers of a dequantize in front of the command and a quantize behind it.
@@ -27,10 +27,12 @@ struct real_output {
     float inverse;
 };
 
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 FPGA_INLINE real_input real_input_of(const COMMAND& c) {
     return {c.in_format, c.in_zero, c.in_scale};
 }
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 FPGA_INLINE real_output real_output_of(const COMMAND& c) {
     return {c.out_format, c.out_zero, c.out_low, c.out_high, c.out_inverse};
@@ -65,6 +67,7 @@ inline bool is_real_format(int32_t format) {
 }
 
 // What the fields of both ends must hold.
+// \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
 inline void real_bounds(const COMMAND& c, bounds& b) {
     b.require(is_real_format(c.in_format) && is_real_format(c.out_format), "has an operand of an unknown format");

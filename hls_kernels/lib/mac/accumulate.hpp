@@ -41,6 +41,9 @@ struct mac_step {
 // An fp32 adder takes several cycles, so one sum could not take a product every cycle: PHASES sums take them in turn.
 constexpr int PHASES = 8;
 
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam TABLE Whether offsets of k come from a table (k_offset), not from strides.
 template <int ROWS, int VECTORS, bool TABLE>
 inline void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
                        const uint32_t* k_offset, const mac_weight* weight, const mac_step& step, const weights_ahead&) {
@@ -101,11 +104,16 @@ fold_phases:
 
 // Steps of k that a tile of few rows fetches its weights ahead: the latency of the next cache. Of a stream from memory the
 // core itself fetches most. Most tiles of a block of many pixels find them in the nearest cache.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
 template <int ROWS>
 constexpr int STEPS_AHEAD = ROWS == 1  ? 4
                             : ROWS < 6 ? 56 / ROWS
                                        : 0;
 
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam TABLE Whether offsets of k come from a table (k_offset), not from strides.
+// \tparam WEIGHTS Pointer to weights, or their narrow form.
 template <int ROWS, int VECTORS, bool TABLE, class WEIGHTS>
 FPGA_INLINE void multiply_step(vec16 (&sum)[ROWS][VECTORS], const memory_float* const (&at)[ROWS],
                                const uint32_t* k_offset, WEIGHTS weight, const mac_step& step, int64_t k) {
@@ -134,11 +142,15 @@ rows:
     }
 }
 
-// Each step of a tile fetches a piece of what is ahead, if that comes to as much as a float a step. Where offsets are
+// Each step of a tile prefetches a piece of the next weights, if that is at least a float a step. Where offsets are
 // linear, the rows of the next tile most often follow those of this one: they are fetched too.
 //
 // The order of a sum follows from the command alone, whatever tile a pixel falls into: so the results are the same for
 // any number of slices and for the tiles of any instruction set.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam TABLE Whether offsets of k come from a table (k_offset), not from strides.
+// \tparam WEIGHTS Pointer to weights, or their narrow form.
 template <int ROWS, int VECTORS, bool TABLE, class WEIGHTS>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
                             const uint32_t* k_offset, WEIGHTS weight, const mac_step& step,

@@ -18,6 +18,7 @@ constexpr int PLAN_REGISTERS = NATIVE_REGISTERS;
 #endif
 
 // Rows of the tile that suits software best: its sums, a step's weights and an input value fill the registers.
+// \tparam VECTORS Vectors of 16 output channels of the tile.
 template <int VECTORS>
 constexpr int SOFTWARE_ROWS = PLAN_PARTS > 1 ? (PLAN_REGISTERS - PLAN_PARTS - 1) / PLAN_PARTS
                               : VECTORS == 4 ? 6
@@ -37,6 +38,7 @@ inline int32_t array_rows(int32_t vectors) {
 
 // How many vectors of a panel a tile of so many rows takes at once: all, or as many as the registers hold sums of.
 // Weights that meet a single row need no register.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
 template <int ROWS>
 constexpr int tile_vectors(int vectors) {
     const int registers = (ROWS * vectors + (ROWS > 1 ? vectors : 0)) * PLAN_PARTS + 1;

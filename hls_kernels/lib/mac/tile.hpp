@@ -1,7 +1,7 @@
 // The multiply-accumulate array of conv2d and gemm: an output-stationary tile of pixels (or matrix rows) by output
 // channels that stays in registers while the reduction runs, one step of k a cycle.
 //
-//   tile[i][n] = sum_k source[row(i) + offset(k)] * weight[k][n]
+//   `tile[i][n] = sum_k source[row(i) + offset(k)] * weight[k][n]`.
 //
 // A *block* is a list of pixels that are worked on together. A *panel* is 16 * vectors output channels; its weights lie
 // as [k][16 * vectors]. A long reduction comes in blocks of k, between which the sums wait in a local array.
@@ -81,6 +81,7 @@ FPGA_INLINE bool present(int j, const mac_step& step) {
 }
 
 // Vectors that a pixel has among the partial sums: in software a tile may be narrower than its panel.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <int VECTORS>
 FPGA_INLINE int32_t row_of_sums(const mac_step& step) {
 #ifdef __SYNTHESIS__
@@ -123,6 +124,8 @@ each_k:
 // First pixel of a tile. The last tile is shifted back to end with the block.
 FPGA_INLINE int first_pixel(int tile, int rows, int pixels) { return maximum(minimum(tile * rows, pixels - rows), 0); }
 
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <int ROWS, int VECTORS>
 FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int first, const mac_step& step, const mac_epilogue& e,
                         const block_table& table, vec16* arena, const vec16* weights) {
@@ -182,6 +185,10 @@ store_rows:
 }
 
 // Tiles of a panel.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam TABLE Whether offsets of k come from a table (k_offset), not from strides.
+// \tparam WEIGHTS Pointer to weights, or their narrow form.
 template <int ROWS, int VECTORS, bool TABLE, class WEIGHTS>
 FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offset, WEIGHTS weight, const mac_step& step,
                              const weights_ahead& ahead, const mac_epilogue& e, const block_table& table,
@@ -249,6 +256,10 @@ inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset
 #else
 
 // As many tiles of ROWS pixels as are left of the block.
+// \tparam ROWS Rows of the register tile: pixels or matrix rows.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam TABLE Whether offsets of k come from a table (k_offset), not from strides.
+// \tparam WEIGHTS Pointer to weights, or their narrow form.
 template <int ROWS, int VECTORS, bool TABLE, class WEIGHTS>
 inline void mac_tiles(const memory_float* source, const uint32_t* k_offset, WEIGHTS weight, mac_step& left,
                       weights_ahead& ahead, const mac_epilogue& e, const block_table& table, vec16* partial,
@@ -279,6 +290,8 @@ each_width:
 FPGA_INLINE bool is_few(int32_t pixels, int32_t vectors) { return pixels < 3 * array_rows(vectors); }
 
 // Few pixels meet narrow weights where they lie: to widen them first would take longer than to use them.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam WEIGHTS Pointer to weights, or their narrow form.
 template <int VECTORS, class WEIGHTS>
 inline void mac_few(const memory_float* source, WEIGHTS weight, mac_step step, weights_ahead ahead,
                     const mac_epilogue& e, const block_table& table, vec16* partial, vec16* arena,
@@ -288,6 +301,7 @@ inline void mac_few(const memory_float* source, WEIGHTS weight, mac_step step, w
     mac_tiles<1, VECTORS, false>(source, nullptr, weight, step, ahead, e, table, partial, arena, weights);
 }
 
+// \tparam WEIGHTS Pointer to weights, or their narrow form.
 template <class WEIGHTS>
 inline void mac_few_of(const memory_float* source, WEIGHTS weight, const mac_step& step, const weights_ahead& ahead,
                        const mac_epilogue& e, const block_table& table, vec16* partial, vec16* arena,
@@ -301,6 +315,8 @@ inline void mac_few_of(const memory_float* source, WEIGHTS weight, const mac_ste
 }
 
 // Software has no array that could be idle: what is left of a block takes smaller tiles.
+// \tparam VECTORS Vectors of 16 output channels of the tile or panel.
+// \tparam TABLE Whether offsets of k come from a table (k_offset), not from strides.
 template <int VECTORS, bool TABLE>
 inline void mac_vectors(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight, mac_step step,
                         weights_ahead ahead, const mac_epilogue& e, const block_table& table, vec16* partial,
@@ -313,6 +329,7 @@ inline void mac_vectors(const memory_float* source, const uint32_t* k_offset, co
     mac_tiles<1, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
 }
 
+// \tparam TABLE Whether offsets of k come from a table (k_offset), not from strides.
 template <bool TABLE>
 inline void mac_block_of(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight,
                          const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e,

@@ -101,6 +101,7 @@ typedef memory_float mac_weight;
 FPGA_INLINE vec16 weight_vector(const mac_weight* weight, int64_t at) { return load(weight, at); }
 
 // Elements of fewer bits.
+// \tparam FORMAT Format of the weights, an element_format.
 template <int FORMAT>
 struct narrow_weights {
     typedef memory_half element;
@@ -111,6 +112,7 @@ struct narrow_weights<FORMAT_I8> {
     typedef uint8_t element;
     const uint8_t* from;
 };
+// \tparam FORMAT Format of the weights, an element_format.
 template <int FORMAT>
 FPGA_INLINE narrow_weights<FORMAT> operator+(narrow_weights<FORMAT> weight, int64_t elements) {
     return {weight.from + elements};
@@ -132,6 +134,7 @@ FPGA_INLINE vec16 weight_vector(narrow_weights<FORMAT_F16> weight, int64_t at) {
 FPGA_INLINE vec16 weight_vector(narrow_weights<FORMAT_I8> weight, int64_t at) {
     return to_float(widened_bytes(weight.from + at, true));
 }
+// \tparam FORMAT Format of the weights, an element_format.
 template <int FORMAT>
 FPGA_INLINE void prefetch(narrow_weights<FORMAT> weight, int64_t at) {
     __builtin_prefetch(weight.from + at);
@@ -144,12 +147,14 @@ struct packed_weights {
 
     packed_weights(const mac_weight* from, int32_t format = FORMAT_F32) : from(from), format(format) {}
     packed_weights at(int64_t elements) const { return {from + words_of(format, elements), format}; }
+    // \tparam FORMAT Format of the weights, an element_format.
     template <int FORMAT>
     narrow_weights<FORMAT> narrow() const {
         return {reinterpret_cast<const typename narrow_weights<FORMAT>::element*>(from)};
     }
 };
 
+// \tparam WEIGHTS Pointer to weights, or their narrow form.
 template <class WEIGHTS>
 inline void widen_steps(float* to, WEIGHTS weight, int32_t depth, int32_t used, int32_t stored) {
 each_k:

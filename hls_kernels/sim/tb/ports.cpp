@@ -69,8 +69,8 @@ void copies() {
         // The address leaves in cycle 0, the first beat is there LATENCY cycles later and the others follow.
         equal(what + "load", r.process("load")->last, LATENCY + n - 1 + 3);
         equal(what + "read stall", stalled(r, "load", "gmem0 read data"), LATENCY - 1);
-        // A beat is in the stream 3 cycles after it was read, and with the store's depth of 4 in the port's buffer 4 cycles
-        // after that; then the last burst leaves, and its response comes after its beats and the latency.
+        // A beat is in the stream 3 cycles after it was read. With the store's depth of 4 it is in the port's buffer 4 cycles
+        // after that. Then the last burst leaves, and its response comes after its beats and the latency.
         const int first = 64 - 100 % 64, last = n <= first ? n : (n - first - 1) % 64 + 1;
         const int full = LATENCY + n - 1 + 3 + 4;
         equal(what + "store", r.process("store")->last, full + last + LATENCY + 1);

@@ -60,7 +60,7 @@ extern "C" void top(const float* a, const vec16* b, vec16* out, int depth, int p
 """
 
 
-def loop_of(parts: list[run.Part], name: str) -> Loop:
+def loop_of(parts: list[run.CheckedPart], name: str) -> Loop:
     """The slowest of that name."""
     loops = [loop for part in parts if part.check for loop in part.check.loops if loop.name == name]
     assert loops, [part.note for part in parts]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.xclbin_build.check.conftest import Load
-from xclbin_build.check.run import Part, check_source
+from xclbin_build.check.run import CheckedPart, check_source
 from xclbin_build.cli import main
 from xclbin_build.hls import clang
 from xclbin_build.hls.clang import SourceError
@@ -140,7 +140,7 @@ def design(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def loops(parts: list[Part]) -> dict[str, int | None]:
+def loops(parts: list[CheckedPart]) -> dict[str, int | None]:
     return {loop.name: loop.ii for part in parts if part.check for loop in part.check.loops}
 
 

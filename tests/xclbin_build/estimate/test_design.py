@@ -15,8 +15,8 @@ from xclbin_build.estimate import kernels, uncertainty
 from xclbin_build.estimate.design import check_fit, estimate
 from xclbin_build.estimate.report import document, show
 from xclbin_build.hls import clang
-from xclbin_build.hls.held import Held
-from xclbin_build.hls.resources import NAMES, Part, Resources
+from xclbin_build.hls.error_bounds import ErrorBounds
+from xclbin_build.hls.resources import NAMES, Component, Resources
 
 CARDS = [name for name in platforms.names() if name != "emu"]
 
@@ -64,7 +64,7 @@ def test_every_figure_of_the_table_has_its_band(capsys: pytest.CaptureFixture[st
 
 
 def test_independent_factors_widen_a_band() -> None:
-    both = Held(0.5, 2.0, 10).times(Held(0.5, 1.0, 20))
+    both = ErrorBounds(0.5, 2.0, 10).times(ErrorBounds(0.5, 1.0, 20))
     assert both.low == pytest.approx(0.5**2**0.5) and both.high == pytest.approx(2.0) and both.figures == 10
 
 
@@ -81,9 +81,9 @@ def test_own_recipe_of_a_platform() -> None:
 
 def logic_of(lut: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the logic of engines take so many LUTs."""
-    part = Part("process", "epilogue", Resources(lut=lut), "source")
+    part = Component("process", "epilogue", Resources(lut=lut), "source")
     monkeypatch.setattr(clang, "available", lambda: True)
-    monkeypatch.setattr(kernels.kept, "load", lambda *_: [part])
+    monkeypatch.setattr(kernels.cache, "load", lambda *_: [part])
 
 
 def test_a_build_counts_an_engines_logic(monkeypatch: pytest.MonkeyPatch) -> None:

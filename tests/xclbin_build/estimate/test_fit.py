@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from xclbin_build import platform as platforms
-from xclbin_build.estimate.fit import Fit, Unit, fit
-from xclbin_build.hls.resources import Part, Resources
+from xclbin_build.estimate.fit import Fit, PlacedUnit, fit
+from xclbin_build.hls.resources import Component, Resources
 
 U250 = platforms.load("u250")
 KV260 = platforms.load("kv260")
 
 
-def units(count: int, resources: Resources, **more: object) -> list[Unit]:
-    part = Part("kernel", "k", resources, "counted")
-    return [Unit(f"k_{n + 1}", part, **more) for n in range(count)]  # type: ignore[arg-type]
+def units(count: int, resources: Resources, **more: object) -> list[PlacedUnit]:
+    part = Component("kernel", "k", resources, "counted")
+    return [PlacedUnit(f"k_{n + 1}", part, **more) for n in range(count)]  # type: ignore[arg-type]
 
 
 def places(found: Fit) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import pytest
 
 from xclbin_build.estimate import source
 from xclbin_build.estimate.source import signed_digits
-from xclbin_build.estimate.use import Use
+from xclbin_build.estimate.usage import Usage
 from xclbin_build.hls import clang, frontend
 from xclbin_build.hls.operators import Operators, product_dsps
 from xclbin_build.hls.resources import Resources
@@ -23,14 +23,14 @@ def _clang() -> None:
         pytest.skip("clang 19 is not installed")
 
 
-def count(tmp_path: Path, text: str, ii: int = 1, top: str = "top") -> dict[str, Use]:
+def count(tmp_path: Path, text: str, ii: int = 1, top: str = "top") -> dict[str, Usage]:
     path = tmp_path / "kernel.cpp"
     path.write_text(textwrap.dedent(text))
     kernel = frontend.load(path, top)
     return source.Counting(kernel, OPERATORS).count({loop.header: ii for loop in kernel.flow.innermost()})
 
 
-def taken(use: Use) -> Resources:
+def taken(use: Usage) -> Resources:
     return use.resources(OPERATORS)
 
 

@@ -23,6 +23,7 @@ inline void take_norm(short_stream& in, number<bits_for(VECTOR_BLOCKS + 1)> bloc
     bool beta = false;
     PIPELINED(norm_parts) for (parts_t n = 0; n < parts; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = (2 * VECTOR_PARTS) max = (2 * VECTOR_BLOCKS * VECTOR_PARTS)
         ITERATION(norm_parts);
         if (part == 0) line = in.read();
         part_numbers_t numbers;
@@ -51,6 +52,7 @@ inline void apply_group(const float_group_t& from, row_numbers_stream& scales, c
     bool goes_on = true;
     PIPELINED(apply_floats) while (goes_on) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = (LEAST_ROWS * VECTOR_PARTS) max = (MOST_VECTOR_BLOCKS * LEAST_ROWS * VECTOR_PARTS)
 #pragma HLS dependence variable = kept inter distance = 16 true
         ITERATION(apply_floats);
         const bool real = at.real();
@@ -86,17 +88,21 @@ inline void apply(vector_jobs_t& jobs, short_stream& params_in, float_group_bloc
     norm_params_t params = {};
 apply_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         sim::command(job.position);
         if (job.c.operation == VECTOR_NORM) take_norm(params_in, job.p.blocks, params);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         apply_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::read_lock<float_group_t> lock(in);
                 const float_group_t& from = lock;
                 apply_group(from, scales, params, job, rows, out);
             }
+        }
     }
 }
 

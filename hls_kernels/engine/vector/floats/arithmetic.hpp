@@ -49,6 +49,7 @@ inline float masked(float x) {
 }
 
 // A sum of N floats, pair by pair.
+// \tparam N Number of terms, a power of two.
 template <int N>
 float sum_of(float t[N]) {
 #pragma HLS inline
@@ -82,6 +83,7 @@ struct weighed_t {
     float value;
     float weight;
 };
+// \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
 weighed_t weigh_element(float x, float center, const vector_command& c, const LOOKUP& entry_of) {
 #pragma HLS inline

@@ -1,8 +1,8 @@
-// exp(v) of a float32 v that is not above 0, in integers: it is the same in both schedules, and within 1.1 units in the last
-// place (floats/tb.cpp).
+// The exponential exp(v) of a float32 v that is not above 0, in integers. Both schedules give the same result, within 1.1
+// units in the last place (floats/tb.cpp).
 //
-// -v = k ln 2 + i / 256 + g. exp(-i / 256) is looked up, exp(-g) is 1 - (g - g^2 / 2), which is off by 2^-26.6 at most as g is
-// below 2^-8, and k is the exponent. What is less than the smallest normal float is 0.
+// With -v = k ln 2 + i / 256 + g, exp(-i / 256) is looked up, and k is the exponent. The factor exp(-g) is approximated by
+// 1 - (g - g^2 / 2), with an error of at most 2^-26.6, because g is below 2^-8. Results below the smallest normal float are 0.
 #pragma once
 #include "../../elements.hpp"
 
@@ -12,13 +12,14 @@ constexpr int EXPONENTIAL_BITS = 27;  // 1 is 1 << EXPONENTIAL_BITS in the table
 constexpr int DISTANCE_BITS = 28;     // -v is in units of 2^-DISTANCE_BITS, and below 128
 
 // `entry_of` answers entry i of the table, 2^27 exp(-i / 256).
+// \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
 float exponential(float v, const LOOKUP& entry_of) {
 #pragma HLS inline
     const uint32_t bits = bits_of(v);
     const int32_t exponent = static_cast<int32_t>(bits >> 23 & 0xff);
     const bool is_nan = (bits & 0x7fffffff) > 0x7f800000, is_far = exponent > 133;
-    // Denormal distances are none.
+    // Denormal distances count as 0.
     const ap_uint<24> mantissa = exponent ? (bits & 0x7fffff) | 0x800000 : 0;
     const ap_uint<DISTANCE_BITS + 7> nearest = static_cast<uint64_t>(mantissa) << 11;
     const ap_uint<6> by = exponent < 133 - 63 ? 63 : is_far ? 0 : 133 - exponent;

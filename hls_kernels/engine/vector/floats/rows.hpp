@@ -5,6 +5,7 @@
 namespace engine {
 
 // Goes through the parts of a group's rows, of which the last VECTOR_PARTS are at hand; `to` makes a number of those of a row.
+// \tparam TO Function from the parts of a row to a number.
 template <class TO>
 void rows_of_parts(row_parts_stream& in, const rows_t& rows, row_numbers_stream& out, const TO& to) {
 #pragma HLS inline
@@ -14,6 +15,7 @@ void rows_of_parts(row_parts_stream& in, const rows_t& rows, row_numbers_stream&
     const ap_uint<bits_for(VECTOR_ROWS * VECTOR_PARTS + 1)> count = static_cast<int>(rows.rows) * VECTOR_PARTS;
     PIPELINED(row_parts) for (ap_uint<bits_for(VECTOR_ROWS * VECTOR_PARTS + 1)> n = 0; n < count; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = VECTOR_PARTS max = (VECTOR_ROWS * VECTOR_PARTS)
         ITERATION(row_parts);
         for (int q = 0; q + 1 < VECTOR_PARTS; q++) {
 #pragma HLS unroll
@@ -26,20 +28,25 @@ void rows_of_parts(row_parts_stream& in, const rows_t& rows, row_numbers_stream&
     }
 }
 
+// \tparam OF_JOB Function from the parts of a row and a command to a number.
 template <class OF_JOB>
 void for_each_group(vector_jobs_t& jobs, row_parts_stream& in, row_numbers_stream& out, const OF_JOB& of_job) {
 #pragma HLS inline
 row_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         sim::command(job.position);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         row_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 rows_of_parts(in, rows, out,
                               [&](const row_part_t parts[VECTOR_PARTS]) { return of_job(parts, job.c); });
             }
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-// Test bench of the vector side on floats: its exponential against libm's, and random lists of commands in both schedules, which
-// have to leave the same bits, against plain loops in long double.
+// Test bench of the vector side on floats. Its exponential is compared with libm's. Random lists of commands in both
+// schedules must give the same bits, and are compared with plain loops in long double.
 //
 //     tb [PROGRAMS [SEED]]       so many lists of one to four commands, from that seed on
 #include <cmath>

@@ -13,6 +13,7 @@ inline void weigh_group(const float_group_t& from, row_numbers_stream& centers, 
     bool goes_on = true;
     PIPELINED(weigh_floats) while (goes_on) {
 #pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = (LEAST_ROWS * VECTOR_PARTS) max = (MOST_VECTOR_BLOCKS * LEAST_ROWS * VECTOR_PARTS)
 #pragma HLS dependence variable = partial inter distance = 16 true
 #pragma HLS dependence variable = kept inter distance = 16 true
         ITERATION(weigh_floats);
@@ -50,11 +51,14 @@ inline void weigh(vector_jobs_t& jobs, short_stream& params, float_group_blocks&
 #pragma HLS array_partition variable = exponentials.e dim = 1 complete
 weigh_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         sim::command(job.position);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params, exponentials);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         weigh_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::read_lock<float_group_t> from_lock(in);
@@ -63,6 +67,7 @@ weigh_commands:
                 float_group_t& to = to_lock;
                 weigh_group(from, centers, exponentials, job, rows, to, parts);
             }
+        }
     }
 }
 

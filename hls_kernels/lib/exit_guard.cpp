@@ -1,5 +1,5 @@
-// Part of every software-card build, which links it with --wrap: what would end the process ends the run of the compute
-// unit instead. Exceptions need nothing here: the card catches them.
+// Part of every build for the emulator, linked with --wrap: a call that would end the process ends the run of the compute
+// unit instead. Exceptions need nothing here: the emulator catches them.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -9,7 +9,7 @@ namespace {
 
 using namespace fpga;
 
-tb::report report("real");
+tb::report report("int8_operands");
 
 // The ends of a command, at random: either or both are bytes.
 template <class COMMAND>

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "memory_ports.hpp"
-#include "tb/network.hpp"
+#include "../memory_ports.hpp"
+#include "network.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from xclbin_build.check.loops import Check, check
-from xclbin_build.hls import hidden
+from xclbin_build.hls import loop_hiding
 
 from .conftest import Load
 
@@ -64,17 +64,17 @@ def found(load: Load) -> Check:
 def test_what_is_found_stays_the_same(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals, depths, trip counts and bursts, those of the hidden loops included."""
     expected = found(load)
-    monkeypatch.setattr(hidden, "LEAST", 2)
-    assert hidden.hide(load(TILES).module.text, "top").count("call i1 @__hls_hidden") == 2
+    monkeypatch.setattr(loop_hiding, "LEAST", 2)
+    assert loop_hiding.hide_loops(load(TILES).module.text, "top").count("call i1 @__hls_hidden") == 2
     assert found(load) == expected
     assert {loop.name for loop in expected.loops} >= {"tiles", "rows", "copy", "add", "write"}
     assert [loop.kind for loop in expected.loops if loop.name == "add"] == ["recurrence"]
 
 
 def test_what_is_hidden_can_be_shown_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hidden, "LEAST", 2)
+    monkeypatch.setattr(loop_hiding, "LEAST", 2)
     text = load(TILES).module.text
-    back = hidden.shown(hidden.hide(text, "top"))
+    back = loop_hiding.restore_loops(loop_hiding.hide_loops(text, "top"))
     assert "poison" not in back and "call i1 @__hls_hidden" not in back
     assert back.count(" = phi ") > text.count(" = phi ")  # the latch's, of one way each
     assert len(re.findall(r"^hls\.hidden\.latch\.\d+:", back, re.M)) == 2
@@ -82,4 +82,4 @@ def test_what_is_hidden_can_be_shown_again(load: Load, monkeypatch: pytest.Monke
 
 def test_few_loops_are_left_as_they_are(load: Load) -> None:
     text = load(TILES).module.text
-    assert hidden.hide(text, "top") is text
+    assert loop_hiding.hide_loops(text, "top") is text

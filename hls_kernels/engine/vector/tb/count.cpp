@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "../layout.hpp"
-#include "../memory_ports.hpp"
-#include "check.hpp"
+#include "../../layout.hpp"
+#include "../../memory_ports.hpp"
+#include "../check.hpp"
 
 int main(int argc, char** argv) {
     if (argc < 6) {

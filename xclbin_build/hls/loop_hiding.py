@@ -1,9 +1,9 @@
-"""Loops around hundreds of loops, hidden from LLVM while those are looked at.
+"""Hides a loop around hundreds of loops from LLVM while the inner loops unroll, which bounds the compile time.
 
-Of loops that lie in one, each change has LLVM walk through all of that one (closed form, dominators, scalar
-evolution), which is quadratic; so is what it prints of scalar evolution, which has a word for every loop within a
-value's own one. A loop with a second way into it, past its header, is no loop to LLVM, while all in it stays as it is.
-Which way is taken nobody knows, until the second one is taken out again.
+For each change of an inner loop, LLVM walks through the whole outer loop (closed form, dominators, scalar evolution).
+The time is quadratic in the number of inner loops, and so is the size of the printed scalar evolution. LLVM does not
+recognize a loop with a second entry past its header. Such an entry, with an unknown condition, is added here; the rest
+of the code does not change. `restore_loops` removes it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PHI = re.compile(rf"^  (?P<name>{_NAME}) = phi (?P<type>.*?) (?P<pairs>\[ .*\])
 _DECLARED = f"\ndeclare i1 @{_CHOICE}() nounwind willreturn memory(inaccessiblemem: readwrite)\n"
 
 
-def hide(text: str, symbol: str) -> str:
-    """The IR with the loops of a function hidden that have many loops in them; as it is where there are none."""
+def hide_loops(text: str, symbol: str) -> str:
+    """The IR with loops of a function hidden that contain many loops; unchanged without such loops."""
     define = re.search(rf'^define [^\n]*@"?{re.escape(symbol)}"?\([^\n]*\n', text, re.M)
     if define is None or text.count(", !llvm.loop ", define.end()) < LEAST:
         return text
@@ -43,7 +43,7 @@ def hide(text: str, symbol: str) -> str:
     return text[: define.end()] + "\n".join(lines) + text[end:] + _DECLARED if count else text
 
 
-def shown(text: str) -> str:
+def restore_loops(text: str) -> str:
     """The IR with all loops in sight again."""
     if f"declare i1 @{_CHOICE}()" not in text:
         return text

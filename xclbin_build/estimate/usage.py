@@ -12,7 +12,7 @@ from . import memories
 
 
 @dataclass
-class Use:
+class Usage:
     """What a kernel takes. units: shared operators by kind, operations: what they
     do in all; multipliers: of integers, by (bits, bits, result bits); accumulated: those whose DSP adds as well."""
 

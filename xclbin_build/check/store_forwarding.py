@@ -1,10 +1,13 @@
-"""What a register carries from one iteration to the next: loads of what the iteration before stored.
+"""Store-to-load forwarding: a register carries a stored value to the load of the next iteration.
 
-Vitis HLS is made of LLVM, whose loop load elimination does this. AMD publishes its own of it (Xilinx/hls-llvm-project,
-`LoopLoadElimination.cpp` and `LoopAccessAnalysis.cpp`), which takes any step from iteration to iteration, and never
-makes a second loop that is chosen when the kernel runs. The conditions here are those: a loop that ends in one place,
-and of which it is known how often it runs; nothing in it but loads and stores touches memory, so no stream either; all
-that touches the array moves by the same step; and one store, which every iteration makes, leads to the load.
+Vitis HLS contains LLVM's loop load elimination. AMD publishes its version (Xilinx/hls-llvm-project,
+`LoopLoadElimination.cpp` and `LoopAccessAnalysis.cpp`), which supports any stride and never makes a second version of
+the loop. The conditions here are the same:
+
+* the loop has one exit and a known trip count
+* only loads and stores access memory; the loop has no stream
+* all accesses to the array move by the same stride
+* one store, which every iteration executes, writes the loaded element
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ class _Unknown(Exception):
     """Of a pair of accesses it is known at run time only how far they are apart, so LLVM gives the loop up."""
 
 
-def carried(
+def forwarded_loads(
     kernel: Kernel, loop: cfg.Loop, code: list[ir.Instruction], accesses: Iterable[Access], moving: Moving
 ) -> dict[int, list[int]]:
     """The stores that each load of a register is from, by the indices of both in the loop's code.

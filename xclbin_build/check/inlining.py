@@ -16,7 +16,7 @@ from .loops import Check, check, depth
 MOST_INLINED = 3_000
 
 
-def checked(
+def check_function(
     unit: Compiled, process: Process, *, clock_ns: float, part: str, memories: bool, inferred: bool, vitis: str = ""
 ) -> Check:
     """Checks a process of a source. memories, inferred: as for `loops.check`; vitis: the version whose rules count.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xclbin_build.check import whole
+from xclbin_build.check import inlining
 from xclbin_build.check.loops import Check, Loop
 from xclbin_build.hls import frontend, pure
 from xclbin_build.hls.clang import SourceError
@@ -87,7 +87,7 @@ def unit(tmp_path: Path) -> Compiled:
 
 
 def checked(unit: Compiled) -> Check:
-    return whole.checked(unit, Process("top"), clock_ns=10 / 3, part="", memories=False, inferred=False)
+    return inlining.check_function(unit, Process("top"), clock_ns=10 / 3, part="", memories=False, inferred=False)
 
 
 def named(check: Check) -> dict[str, Loop]:
@@ -111,7 +111,7 @@ def test_a_function_with_its_callees_is_a_module_of_its_own(unit: Compiled) -> N
 
 
 def test_constant_integers_make_operators_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "MOST_INLINED", 1)
+    monkeypatch.setattr(inlining, "MOST_INLINED", 1)
     path = tmp_path / "kernel.cpp"
     path.write_text(textwrap.dedent(KINDS))
     unit = compiled(path)
@@ -124,7 +124,7 @@ def test_constant_integers_make_operators_of_their_own(tmp_path: Path, monkeypat
 
 def test_operators_leave_the_intervals_as_they_are(unit: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
     inlined = named(checked(unit))
-    monkeypatch.setattr(whole, "MOST_INLINED", 3)
+    monkeypatch.setattr(inlining, "MOST_INLINED", 3)
     apart = checked(unit)
     loops = named(apart)
     assert loops.keys() == inlined.keys()
@@ -139,7 +139,7 @@ def test_operators_leave_the_intervals_as_they_are(unit: Compiled, monkeypatch: 
 
 
 def test_what_is_too_large_even_then_is_refused(unit: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "MOST_INLINED", 3)
+    monkeypatch.setattr(inlining, "MOST_INLINED", 3)
     monkeypatch.setattr(frontend, "MOST_LOOPS", 5)
     with pytest.raises(SourceError, match="at most 5 are supported"):
         checked(unit)
