@@ -3,8 +3,9 @@
 // Under g++ a vec16 is made of GNU vectors, under Vitis HLS it is hls::vector<float, 16>. Both headers give:
 //
 //   `vec16(float), ivec16(int32_t)`      every lane holds the value.
-//   `+ - * /` of vec16, `+ - * / & | ^ << >>` of ivec16 (+ - * wrap around, / rounds toward zero, >> is arithmetic).
-//   `+= -= *=`, and `v[lane]` to read a lane.
+//   `+ - * /`                            of vec16, and with & | ^ << >> of ivec16. In ivec16 + - * wrap around, / rounds
+//                                        toward zero, and >> is arithmetic.
+//   `+= -= *=, v[lane]`                  in place, and to read a lane.
 //   `veq vne vlt vle vgt vge(a, b)`      mask: an ivec16 of 0 or -1; a comparison with NaN is false but for vne.
 //   `select(mask, a, b)`                 lane by lane mask ? a : b, of vec16 or ivec16.
 //   `any(mask)`                          whether a lane of the mask is set.
