@@ -28,6 +28,7 @@ from fpga_dynamo.lowering.ops.quantised.epilogue import ending, fields, residual
 from fpga_dynamo.lowering.ops.quantised.packing import (
     QUAD,
     Parameters,
+    WeightLayout,
     Weights,
     pack_int8_depthwise,
     pack_int8_weight,
@@ -202,7 +203,7 @@ def _emit(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: E
     weights = parameters.weights.integers
     weight = emitter.pack(
         pack_int8_weight,
-        (groups, vectors, part.shape.form, columns, quads < columns * ceil_div(in_channels, QUAD)),
+        WeightLayout(groups, vectors, part.shape.form, columns, quads < columns * ceil_div(in_channels, QUAD)),
         [emitter.expression(weights)],
         groups * align(out_channels, VEC * vectors) * rows * quads * QUAD,
         f"{weights.name} [panel][k / 4][{VEC * vectors}][4]",

@@ -38,6 +38,7 @@ from fpga_dynamo.lowering.ops.quantised.packing import (
     PARAMETERS,
     QUAD,
     Parameters,
+    UniformParameters,
     Weights,
     pack_int8_matrix,
     pack_one_scale,
@@ -229,16 +230,16 @@ def _given(
     b = batches(product.right, halves, emitter, integers=True)
     first = end.first_scale
     depth, columns = shape(product.right)[-2:]
-    params = (
-        VEC * vectors,
-        columns,
-        scale.scale * other.scale,
-        float(depth * scale.farthest * other.farthest),
-        None if end.in_floats or first is None else first.scale,
-        0,
+    settings = UniformParameters(
+        width=VEC * vectors,
+        count=columns,
+        scale=scale.scale * other.scale,
+        greatest=float(depth * scale.farthest * other.farthest),
+        result_scale=None if end.in_floats or first is None else first.scale,
+        offset=0,
     )
     words = PARAMETERS * align(columns, VEC * vectors)
-    constants = emitter.pack(pack_one_scale, params, [], words, f"{product.right.name} parameters")
+    constants = emitter.pack(pack_one_scale, settings, [], words, f"{product.right.name} parameters")
     own = {
         "b": Operand.of(b),
         "b_packed": 0,

@@ -29,7 +29,7 @@ from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, argument, aten, shape, value
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.engine_patterns import engine_only
-from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, pack_one_scale
+from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 _SPLITS = (aten.split.Tensor, aten.split_with_sizes.default)
@@ -169,7 +169,9 @@ def _select(sources: Sequence[Node], places: Places, y: Images, node: Node, emit
             high=127,
             residual_factor=factor(1.0) if before else 0,
         )
-        alike = (CHANNELS, len(order), 1.0, 128.0, 1.0, 0)
+        alike = UniformParameters(
+            width=CHANNELS, count=len(order), scale=1.0, greatest=128.0, result_scale=1.0, offset=0
+        )
         words = PARAMETERS * align(len(order), CHANNELS)
         constants = emitter.pack(pack_one_scale, alike, [], words, f"scales of 1 of {len(order)} channels")
 
