@@ -17,6 +17,9 @@ from torch.fx import Node
 from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.parts import Part, Turned
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
+from fpga_dynamo.lowering.ops.engine.int8.norm import NormParameters
+from fpga_dynamo.lowering.ops.engine.int8.params import TableParameters
+from fpga_dynamo.lowering.ops.quantised.packing import RequantizationParameters, UniformParameters, WeightLayout
 
 
 class UnstorableError(Exception):
@@ -27,8 +30,24 @@ class CorruptError(Exception):
     """An entry that is not what this version writes."""
 
 
-_RECORDS: dict[str, type] = {"mac_command": MacCommand, "engine_sizes": EngineSizes, "part": Part, "turned": Turned}
-"""Dataclasses of integers, pairs of them, their enumerations and each other, on which an engine's constants depend."""
+_SETTINGS: dict[str, type] = {
+    "requantization": RequantizationParameters,
+    "uniform": UniformParameters,
+    "weight_layout": WeightLayout,
+    "norm": NormParameters,
+    "with_table": TableParameters,
+}
+SETTINGS = tuple(_SETTINGS.values())
+"""Dataclasses that are the settings of a pack."""
+
+_RECORDS: dict[str, type] = {
+    "mac_command": MacCommand,
+    "engine_sizes": EngineSizes,
+    "part": Part,
+    "turned": Turned,
+    **_SETTINGS,
+}
+"""Dataclasses of numbers, tuples of them, their enumerations and each other, on which packed constants depend."""
 
 _NAMED: dict[str, type] = {
     "dtype": torch.dtype,

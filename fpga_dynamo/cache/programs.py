@@ -16,7 +16,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.cache.checks import MOST_BEATS, blocked_map, check_slot, integer, number, text
-from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.cache.plain import SETTINGS, CorruptError, UnstorableError, from_plain, to_plain
 from fpga_dynamo.ir.command import Command, OwnRecord
 from fpga_dynamo.ir.elements import BEAT_BYTES, ELEMENTS
 from fpga_dynamo.ir.graph import GraphInfo
@@ -226,7 +226,7 @@ class _Reader:
             if operand is not None and not self._graph.from_inputs(operand.node):
                 raise CorruptError(f"a parameter made from {operand.node}, which is not a constant")
         settings = from_plain(params, ())
-        if not isinstance(settings, tuple):
+        if not isinstance(settings, (tuple, *SETTINGS)):
             raise CorruptError(f"not the settings of a pack: {params!r:.80}")
         hash(settings)
         most = MOST_BEATS * ELEMENTS[element].lanes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -286,7 +286,7 @@ class Emitter:
     def pack(
         self,
         layout: Callable[..., torch.Tensor],
-        params: tuple[Any, ...],
+        params: Hashable,
         operands: Sequence[Expression | None],
         count: int,
         name: str = "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -105,11 +105,12 @@ class Pack:
     """A block of the weights region.
 
     layout: a module-level function (params, *tensors) -> 1-D tensor of `count` elements of the type `element`.
-    params: its settings, hashable. It gets tensors of 16 bits as they are if `element` is narrow, else as floats.
+    params: its settings, a frozen dataclass or a tuple. `layout` gets tensors of 16 bits as they are if `element` is
+        narrow, else as floats.
     """
 
     layout: Callable[..., torch.Tensor]
-    params: tuple[Any, ...]
+    params: Hashable
     operands: tuple[Expression | None, ...]
     count: int
     element: Element = F32
@@ -154,7 +155,7 @@ class Packer(Protocol):
     def pack(
         self,
         layout: Callable[..., torch.Tensor],
-        params: tuple[Any, ...],
+        params: Hashable,
         operands: Sequence[Expression | None],
         count: int,
         name: str = "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from fpga_dynamo import Options, register_pattern, unregister_pattern
 from fpga_dynamo.cache.graphs import graph_from_plain, graph_to_plain
 from fpga_dynamo.cache.keys import program_key
-from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.cache.plain import SETTINGS, CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.lowering.ops.engine.int8.norm import NormParameters
+from fpga_dynamo.lowering.ops.engine.int8.params import TableParameters
+from fpga_dynamo.lowering.ops.quantised.packing import RequantizationParameters, UniformParameters, WeightLayout
 from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.runtime.cards.card import open_card
@@ -109,6 +113,29 @@ VALUES = [
 def test_values_come_back_as_they_were(value: Any) -> None:
     back = from_plain(to_plain(value, dict[Any, int]().__getitem__), ())
     assert (type(back), repr(back)) == (type(value), repr(value))
+
+
+UNIFORM = UniformParameters(width=16, count=3, scale=0.1, greatest=128.0, result_scale=None, offset=-7)
+FORM = (2, True, ((0, 2), (1,)), False)
+SETTINGS_OF_PACKS = [
+    UNIFORM,
+    RequantizationParameters(2, 64, None, 0, 1, 5e-324, 117, 128, 0.5, 1.5, FORM, is_matrix=False),
+    WeightLayout(1, 4, None, 3, adjoin=True),
+    NormParameters(0.5, -3, 131, 0.25, 0.0, 1e-5, 48),
+    TableParameters("pack_one_scale", UNIFORM, 1, 2, tuple(range(256))),
+]
+
+
+def test_every_kind_of_settings_is_listed() -> None:
+    assert {type(value) for value in SETTINGS_OF_PACKS} == set(SETTINGS)
+
+
+@pytest.mark.parametrize("value", SETTINGS_OF_PACKS, ids=lambda value: type(value).__name__)
+def test_settings_of_packs_come_back_as_they_were(value: Any) -> None:
+    back = from_plain(json.loads(json.dumps(to_plain(value, dict[Any, int]().__getitem__))), ())
+    assert back == value and hash(back) == hash(value) and repr(back) == repr(value)
+    with pytest.raises(CorruptError):
+        from_plain(to_plain(value, dict[Any, int]().__getitem__)[:-1], ())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers quantized_decomposed)
 
 from fpga_dynamo.frontend.capture import capture
-from fpga_dynamo.lowering.ops.engine.int8.norm import pack_norm
+from fpga_dynamo.lowering.ops.engine.int8.norm import NormParameters, pack_norm
 from fpga_dynamo.tools.estimate.program import lower_for_engine
 from tests.lowering.engine_kit import apart, little, lowered
 from tests.lowering.test_engine_lowering import left_of
@@ -116,7 +116,7 @@ def apart_from_eager(source: float, result: float, residual: float) -> Tensor:
     with torch.no_grad():
         image = ((x - zero) * source).view(1, 1, 8, 32).expand(2, count, 8, 32).contiguous()
         wanted = torch.round(module(image)[0].view(count, 256) * torch.tensor(1 / result)).clamp(-128, 127)
-        constants = (source, zero, 133, result, residual, module.eps, count)
+        constants = NormParameters(source, zero, 133, result, residual, module.eps, count)
         mean, variance = module.running_mean, module.running_var
         assert mean is not None and variance is not None
         words = pack_norm(constants, module.weight, module.bias, mean, variance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -222,7 +222,7 @@ class EngineEmitter:
     def pack(
         self,
         layout: Callable[..., torch.Tensor],
-        params: tuple[Any, ...],
+        params: Hashable,
         operands: Sequence[Expression | None],
         count: int,
         name: str = "",

@@ -85,6 +85,55 @@ def unturned(node: Node) -> Node:
 
 
 @dataclass(frozen=True)
+class RequantizationParameters:
+    """Settings of :func:`pack_parameters`: how sums of products become elements of the result.
+
+    groups, width: of the layout. weight_scale, weight_zero: of all weights; None if tensors have them, along `axis`.
+    input_scale, input_zero, farthest: of the operand. result_scale: None if the results are floats.
+    residual: the largest absolute value that is added, in units of the result.
+    """
+
+    groups: int
+    width: int
+    weight_scale: float | None
+    weight_zero: int | None
+    axis: int | None
+    input_scale: float
+    input_zero: int
+    farthest: int
+    result_scale: float | None
+    residual: float
+    form: Form
+    is_matrix: bool
+
+
+@dataclass(frozen=True)
+class UniformParameters:
+    """Settings of :func:`pack_one_scale`: `count` channels with the same scale and the same offset of their sums.
+
+    width: of the layout. greatest: the largest absolute value of a sum. result_scale: None if the results are floats.
+    """
+
+    width: int
+    count: int
+    scale: float
+    greatest: float
+    result_scale: float | None
+    offset: int
+
+
+@dataclass(frozen=True)
+class WeightLayout:
+    """Settings of :func:`pack_int8_weight`. columns: of a kernel row. adjoin: columns are not rounded up to quads."""
+
+    groups: int
+    vectors: int
+    form: Form
+    columns: int
+    adjoin: bool
+
+
+@dataclass(frozen=True)
 class Parameters:
     """What the parameters of a product are made of."""
 
@@ -99,36 +148,38 @@ class Parameters:
         """[group][panel][offset, scale, bias][width] of `count` output channels of a group."""
         w, end = self.weights, self.ending
         first = end.first_scale
-        literals = (
-            w.scale if isinstance(w.scale, float) else None,
-            w.zero if isinstance(w.zero, int) else None,
-            w.axis,
-            self.source.scale,
-            self.source.zero,
-            self.source.farthest,
-            None if end.in_floats or first is None else first.scale,
-            greatest_residual(end),
-            self.form,
-            self.is_matrix,
+        settings = RequantizationParameters(
+            groups=groups,
+            width=width,
+            weight_scale=w.scale if isinstance(w.scale, float) else None,
+            weight_zero=w.zero if isinstance(w.zero, int) else None,
+            axis=w.axis,
+            input_scale=self.source.scale,
+            input_zero=self.source.zero,
+            farthest=self.source.farthest,
+            result_scale=None if end.in_floats or first is None else first.scale,
+            residual=greatest_residual(end),
+            form=self.form,
+            is_matrix=self.is_matrix,
         )
         operands: list[Expression | None] = [
             emitter.expression(part) if isinstance(part, Node) else None
             for part in (w.integers, w.scale, w.zero, self.bias)
         ]
         words = groups * ceil_div(count, width) * PARAMETERS * width
-        return emitter.pack(pack_parameters, (groups, width, *literals), operands, words, f"{name} parameters")
+        return emitter.pack(pack_parameters, settings, operands, words, f"{name} parameters")
 
 
-def pack_int8_weight(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
+def pack_int8_weight(settings: WeightLayout, weight: torch.Tensor) -> torch.Tensor:
     """int8 [group][panel][kernel row][quad][16 vectors][4]; zeros for what there is not.
 
     A kernel row has `columns` of all input channels, each column rounded up to whole quads unless they `adjoin`.
     """
-    groups, vectors, form, columns, adjoin = params
-    weight = formed(form, weight)
-    width = VEC * vectors
-    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1, columns).permute(0, 1, 3, 4, 2)
-    if not adjoin:
+    groups, width = settings.groups, VEC * settings.vectors
+    weight = formed(settings.form, weight)
+    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1, settings.columns)
+    rows = rows.permute(0, 1, 3, 4, 2)
+    if not settings.adjoin:
         rows = F.pad(rows, (0, -rows.shape[4] % QUAD))
     rows = rows.flatten(3)
     rows = F.pad(rows, (0, -rows.shape[3] % QUAD, 0, 0, 0, -rows.shape[1] % width))
@@ -156,7 +207,7 @@ def pack_int8_matrix(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Ten
 
 
 def pack_parameters(
-    params: tuple[Any, ...],
+    settings: RequantizationParameters,
     weight: torch.Tensor,
     scale: torch.Tensor | None,
     zero: torch.Tensor | None,
@@ -166,70 +217,66 @@ def pack_parameters(
 
     Raises :class:`NotExactError` for a zero point of the weights other than 0, and what requantizing cannot hold.
     """
-    (
-        groups,
-        width,
-        one_scale,
-        one_zero,
-        axis,
-        source_scale,
-        source_zero,
-        farthest,
-        result_scale,
-        residual,
-        form,
-        is_matrix,
-    ) = params
-    if (one_zero or 0) != 0 or (zero is not None and bool((zero != 0).any())):
+    form, result_scale = settings.form, settings.result_scale
+    if (settings.weight_zero or 0) != 0 or (zero is not None and bool((zero != 0).any())):
         raise NotExactError("a weight has a zero point other than 0")
-    rows = (weight.t() if is_matrix else formed(form, weight)).flatten(1).to(torch.int64)
+    rows = (weight.t() if settings.is_matrix else formed(form, weight)).flatten(1).to(torch.int64)
     count = rows.shape[0]
-    scales = torch.full((count,), one_scale, dtype=torch.float64) if scale is None else scale.double().flatten()
+    if scale is None:
+        assert settings.weight_scale is not None
+        scales = torch.full((count,), settings.weight_scale, dtype=torch.float64)
+    else:
+        scales = scale.double().flatten()
     scales = scales.expand(count) if scales.numel() == 1 else scales
     if form is not None and form[1] and scales.numel() * form[0] == count:
         scales = scales.repeat(form[0])  # of each channel of a group
     if scales.numel() != count:
+        axis = settings.axis
         raise NotExactError(f"a weight of {count} output channels has {scales.numel()} scales along axis {axis}")
     real = torch.zeros(count, dtype=torch.float64) if bias is None else bias.double().flatten()
-    offset = -source_zero * rows.sum(1)
-    greatest = rows.abs().sum(1).double() * farthest
+    offset = -settings.input_zero * rows.sum(1)
+    greatest = rows.abs().sum(1).double() * settings.farthest
     if bool((greatest + offset.abs() >= 2.0**31).any()):
         raise NotExactError("sums of products overflow int32")
-    factors = scales * source_scale
+    factors = scales * settings.input_scale
     if result_scale is None:
         parts = [offset.to(torch.int32), factors.float().view(torch.int32), real.float().view(torch.int32)]
     else:
         try:
             found = channels(
-                factors / result_scale, real / result_scale, greatest, offset.to(torch.int32), residual=residual
+                factors / result_scale,
+                real / result_scale,
+                greatest,
+                offset.to(torch.int32),
+                residual=settings.residual,
             )
         except RequantizeError as error:
             raise NotExactError(str(error)) from error
         parts = [found.offset, found.scale, found.bias]
-    own = torch.stack(parts).reshape(PARAMETERS, groups, count // groups)
-    own = F.pad(own, (0, -own.shape[2] % width)).reshape(PARAMETERS, groups, -1, width)
+    own = torch.stack(parts).reshape(PARAMETERS, settings.groups, count // settings.groups)
+    own = F.pad(own, (0, -own.shape[2] % settings.width)).reshape(PARAMETERS, settings.groups, -1, settings.width)
     return own.permute(1, 2, 0, 3).contiguous().flatten()
 
 
-def pack_one_scale(params: tuple[Any, ...]) -> torch.Tensor:
+def pack_one_scale(settings: UniformParameters) -> torch.Tensor:
     """The parameters of all channels of an operation alike: one scale, and an offset of the sums.
 
     Raises :class:`NotExactError` for what requantizing cannot hold.
     """
-    width, count, scale, greatest, result_scale, offset = params
-    if greatest >= 2.0**31:
+    count, result_scale = settings.count, settings.result_scale
+    if settings.greatest >= 2.0**31:
         raise NotExactError("sums of products overflow int32")
-    scales, none = torch.full((count,), scale, dtype=torch.float64), torch.zeros(count, dtype=torch.int32)
-    offsets = torch.full((count,), offset, dtype=torch.int32)
+    scales, none = torch.full((count,), settings.scale, dtype=torch.float64), torch.zeros(count, dtype=torch.int32)
+    offsets = torch.full((count,), settings.offset, dtype=torch.int32)
     if result_scale is None:
         parts = [offsets, scales.float().view(torch.int32), none]
     else:
         try:
-            found = channels(scales / result_scale, 0.0, greatest, offset)
+            found = channels(scales / result_scale, 0.0, settings.greatest, settings.offset)
         except RequantizeError as error:
             raise NotExactError(str(error)) from error
         parts = [found.offset, found.scale, found.bias]
-    own = F.pad(torch.stack(parts), (0, -count % width)).reshape(PARAMETERS, -1, width)
+    own = F.pad(torch.stack(parts), (0, -count % settings.width)).reshape(PARAMETERS, -1, settings.width)
     return own.permute(1, 0, 2).contiguous().flatten()
 
 

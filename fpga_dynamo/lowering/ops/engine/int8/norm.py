@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
@@ -43,7 +43,7 @@ _SEEN = 256
 _PIXEL = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
 
-def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
     """Of dequantised values, by static statistics that nobody asks for, and its ending."""
     item = value_of(node)
     if item is None or dequantized(operand(node, 0)) is None or not is_packable(node, graph):
@@ -53,12 +53,12 @@ def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     end = ending(item, graph)
     if end.scale is None:
         return None
-    return Match(pattern, (operand(node, 0), node, *node.users, *end.nodes), (end.last,), {"ending": end})
+    return Match(pattern, (operand(node, 0), node, *node.users, *end.nodes), (end.last,), end)
 
 
-def engine_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_norm(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     source, node = match.nodes[:2]
-    end: Ending = match.bound["ending"]
+    end = match.bound
     found = dequantized(source)
     assert found is not None and end.first_scale is not None
     integers, scale = found
@@ -66,14 +66,14 @@ def engine_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     if len(shape(integers)) != 4:
         raise RefusedError("input is not a 4-D (NCHW) tensor")
     x = images_of(emitter.view(integers), "input")
-    constants = (
-        scale.scale,
-        scale.zero,
-        scale.farthest,
-        end.first_scale.scale,
-        greatest_residual(end),
-        float(argument(node, "eps", 6)),
-        x.channels,
+    constants = NormParameters(
+        input_scale=scale.scale,
+        input_zero=scale.zero,
+        farthest=scale.farthest,
+        result_scale=end.first_scale.scale,
+        residual=greatest_residual(end),
+        eps=float(argument(node, "eps", 6)),
+        count=x.channels,
     )
     operands = [emitter.expression(part) if isinstance(part, Node) else None for part in node.args[1:5]]
     words = PARAMETERS * align(x.channels, CHANNELS)
@@ -83,29 +83,42 @@ def engine_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     return [windows(match.root, x, _PIXEL, fields, engine_params(packed, end, emitter), emitter, residual)]
 
 
+@dataclass(frozen=True)
+class NormParameters:
+    """Settings of :func:`pack_norm`: scales and the input's zero point, and of the norm its `eps` and channels."""
+
+    input_scale: float
+    input_zero: int
+    farthest: int
+    result_scale: float
+    residual: float
+    eps: float
+    count: int
+
+
 def pack_norm(
-    params: tuple[Any, ...],
+    settings: NormParameters,
     gamma: torch.Tensor | None,
     beta: torch.Tensor | None,
     mean: torch.Tensor,
     variance: torch.Tensor,
 ) -> torch.Tensor:
     """int32 [block][offset, scale, bias][16]. Raises :class:`NotExactError` for what requantizing cannot hold."""
-    source_scale, source_zero, farthest, result_scale, residual, eps, count = params
-    scale, shift = folded(eps, torch.ones_like(mean), None, gamma, beta, mean, variance)
+    result_scale, count = settings.result_scale, settings.count
+    scale, shift = folded(settings.eps, torch.ones_like(mean), None, gamma, beta, mean, variance)
     try:
         found = channels(
-            scale * source_scale / result_scale,
+            scale * settings.input_scale / result_scale,
             shift / result_scale,
-            float(farthest),
-            torch.full((count,), -source_zero, dtype=torch.int32),
-            residual=residual,
+            float(settings.farthest),
+            torch.full((count,), -settings.input_zero, dtype=torch.int32),
+            residual=settings.residual,
         )
     except RequantizeError as error:
         raise NotExactError(str(error)) from error
     bias = found.bias
-    if residual == 0:  # else the sum is rounded with what is added, and not alone
-        eager = _in_float32(source_scale, source_zero, eps, gamma, beta, mean, variance)
+    if settings.residual == 0:  # else the sum is rounded with what is added, and not alone
+        eager = _in_float32(settings, gamma, beta, mean, variance)
         bias = _fitted(found, torch.round(eager * (1.0 / result_scale)).double())
     own = torch.stack([found.offset, found.scale, bias])
     own = torch.nn.functional.pad(own, (0, -count % CHANNELS)).reshape(PARAMETERS, -1, CHANNELS)
@@ -113,18 +126,16 @@ def pack_norm(
 
 
 def _in_float32(
-    scale: float,
-    zero: int,
-    eps: float,
+    settings: NormParameters,
     gamma: torch.Tensor | None,
     beta: torch.Tensor | None,
     mean: torch.Tensor,
     variance: torch.Tensor,
 ) -> torch.Tensor:
     """What eager makes of each integer from -128 to 127, by channels: (channels, 256) of float32."""
-    real = (_INTEGERS.float() - zero) * scale
+    real = (_INTEGERS.float() - settings.input_zero) * settings.input_scale
     image = real.view(1, 1, 16, 16).expand(1, len(mean), 16, 16).contiguous()
-    made = torch.nn.functional.batch_norm(image, mean.float(), variance.float(), gamma, beta, eps=eps)
+    made = torch.nn.functional.batch_norm(image, mean.float(), variance.float(), gamma, beta, eps=settings.eps)
     return made.view(len(mean), 256)
 
 

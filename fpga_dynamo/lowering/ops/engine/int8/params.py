@@ -6,8 +6,8 @@ at its own line, and its table behind those.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 
 import torch
 
@@ -35,7 +35,7 @@ def engine_params(constants: Buffer, end: Ending, emitter: EngineEmitter) -> Cal
         if end.table is None:
             return emitter.put(constants) + cut.params
         pack, blocks = constants.pack, cut.out_blocks
-        own = (pack.layout.__name__, pack.params, cut.params // PARAMETERS, blocks, end.table)
+        own = TableParameters(pack.layout.__name__, pack.params, cut.params // PARAMETERS, blocks, end.table)
         words = blocks * _BLOCK + len(end.table) // 4
         name = f"{constants.name} and table of {end.last.name}"
         return emitter.put(emitter.pack(pack_with_table, own, pack.operands, words, name))
@@ -43,9 +43,20 @@ def engine_params(constants: Buffer, end: Ending, emitter: EngineEmitter) -> Cal
     return line
 
 
-def pack_with_table(params: tuple[Any, ...], *operands: Any) -> torch.Tensor:
+@dataclass(frozen=True)
+class TableParameters:
+    """Settings of :func:`pack_with_table`. layout: the name in LAYOUTS of what packs all channels by `channels`."""
+
+    layout: str
+    channels: Hashable
+    first: int
+    blocks: int
+    table: tuple[int, ...]
+
+
+def pack_with_table(settings: TableParameters, *operands: torch.Tensor | None) -> torch.Tensor:
     """int32: the parameters of `blocks` blocks of channels from block `first` on, and 256 bytes behind them."""
-    layout, own, first, blocks, table = params
-    words = LAYOUTS[layout](own, *operands)
-    entries = torch.tensor(table, dtype=torch.uint8).view(torch.int32)
-    return torch.cat([words.view(torch.int32)[first * _BLOCK : (first + blocks) * _BLOCK], entries])
+    words = LAYOUTS[settings.layout](settings.channels, *operands)
+    begin, end = settings.first * _BLOCK, (settings.first + settings.blocks) * _BLOCK
+    entries = torch.tensor(settings.table, dtype=torch.uint8).view(torch.int32)
+    return torch.cat([words.view(torch.int32)[begin:end], entries])

@@ -19,7 +19,7 @@ from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops.engine.common.images import as_image, uniform_windows, windows
 from fpga_dynamo.lowering.ops.engine.int8.mean import mean_of_images
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
-from fpga_dynamo.lowering.ops.quantised.packing import pack_one_scale
+from fpga_dynamo.lowering.ops.quantised.packing import UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.pooling import (
     AVERAGE,
     MAXIMA,
@@ -36,8 +36,9 @@ def engine_maxima(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
     window = window_of(node, 2)
     fields = {"operation": Operation.MAXIMUM, "pad": torch.iinfo(torch.int8).min}
-    channel_count = shape(match.root)[-3]
-    constants = (CHANNELS, channel_count, 1.0, 128.0, 1.0, 0)
+    constants = UniformParameters(
+        width=CHANNELS, count=shape(match.root)[-3], scale=1.0, greatest=128.0, result_scale=1.0, offset=0
+    )
     return [_on_engine(match.root, operand(node, 0), window, fields, constants, emitter)]
 
 
@@ -81,21 +82,26 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         "low": scale.low,
         "high": scale.high,
     }
-    constants = (
-        CHANNELS,
-        shape(integers)[-3],
-        given.scale / divisor,
-        float(taps * given.farthest),
-        scale.scale,
-        -taps * given.zero,
+    constants = UniformParameters(
+        width=CHANNELS,
+        count=shape(integers)[-3],
+        scale=given.scale / divisor,
+        greatest=float(taps * given.farthest),
+        result_scale=scale.scale,
+        offset=-taps * given.zero,
     )
     return [_on_engine(last, integers, window, fields, constants, emitter)]
 
 
 def _on_engine(
-    root: Node, source: Node, window: Window, fields: dict[str, Any], constants: tuple[Any, ...], emitter: EngineEmitter
+    root: Node,
+    source: Node,
+    window: Window,
+    fields: dict[str, Any],
+    constants: UniformParameters,
+    emitter: EngineEmitter,
 ) -> View:
-    """The command and its result; constants: of `pack_one_scale`."""
+    """The command and its result."""
     x = _engine_input(source, emitter)
     words = 3 * align(x.channels, CHANNELS)
 

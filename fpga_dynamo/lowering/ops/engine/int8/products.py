@@ -15,14 +15,14 @@ from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.ops.engine.common.heads import heads_product, seen_as
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
-from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, pack_one_scale
+from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.product import Product
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_product(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_product(match: Match[Product], emitter: EngineEmitter) -> Sequence[View]:
     """Of two maps, for each head."""
-    product: Product = match.bound["product"]
+    product = match.bound
     end, node, scale, other = product.ending, product.node, product.scale, product.other
     assert isinstance(scale, Scale) and other is not None
     of_engine(product.right, "right operand", emitter.sizes)
@@ -34,13 +34,13 @@ def engine_product(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     of = heads_product(left, right, match.root, emitter, _read_by_rows, **fields)
     result = end.first_scale
     assert result is not None
-    constants = (
-        CHANNELS,
-        columns,
-        scale.scale * other.scale,
-        float(depth * scale.farthest * other.farthest),
-        result.scale,
-        of.command.in_blocks * CHANNELS * scale.zero * other.zero,
+    constants = UniformParameters(
+        width=CHANNELS,
+        count=columns,
+        scale=scale.scale * other.scale,
+        greatest=float(depth * scale.farthest * other.farthest),
+        result_scale=result.scale,
+        offset=of.command.in_blocks * CHANNELS * scale.zero * other.zero,
     )
     words = PARAMETERS * align(columns, CHANNELS)
     emitter.mac(
