@@ -11,10 +11,11 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic
 
 import torch
 from torch.fx import Node
+from typing_extensions import TypeVar
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.errors import FpgaError
@@ -26,15 +27,26 @@ from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.tracing import decompose
 from fpga_dynamo.torch_internals.dispatch import OpOverload, OpOverloadPacket, only_in_parts
 
+Parts = TypeVar("Parts", covariant=True, default=Any)
+
+
+def _no_parts() -> Any:
+    return {}
+
 
 @dataclass
-class Match:
-    """Nodes that one pattern covers. `outputs` are those whose values exist afterwards, `bound` the named parts."""
+class Match(Generic[Parts]):
+    """Nodes that one pattern covers. `outputs` are those whose values exist afterwards.
+
+    bound: what `match` hands on to `check` and `lower`: a dataclass of named parts, or whatever a pattern likes.
+    anchor: the node that the pattern started from, once a match for the engine is claimed.
+    """
 
     pattern: Pattern
     nodes: tuple[Node, ...]
     outputs: tuple[Node, ...]
-    bound: dict[str, Any] = field(default_factory=dict)
+    bound: Parts = field(default_factory=_no_parts)
+    anchor: Node | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def root(self) -> Node:

@@ -203,3 +203,10 @@ def test_a_node_that_is_used_twice_by_one_user_or_returned_has_no_sole_user() ->
     x = torch.randn(3)
     assert sole_user(node_of(graph_of(lambda x: (lambda y: y * y)(torch.tanh(x)), x), aten.tanh.default)) is None
     assert sole_user(node_of(graph_of(torch.tanh, x), aten.tanh.default)) is None
+
+
+def test_a_match_hands_on_a_dictionary_of_its_own_or_what_it_is_given() -> None:
+    (pattern,) = TABLE.patterns()[:1]
+    first, second = Match(pattern, (), ()), Match(pattern, (), ())
+    first.bound["scale"] = 2.0
+    assert second.bound == {} and Match(pattern, (), (), (1, 2)).bound == (1, 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
@@ -83,11 +83,22 @@ ATTENTION = CORES.add(
 # --- pattern ----------------------------------------------------------------------------------------------------------
 
 
-def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    """From the product that gives the scores to the one that uses their softmax, if nobody uses what lies between.
+@dataclass(frozen=True)
+class AttentionParts:
+    """product: with the values. masked: the node of the scores with the mask. scale: the node that scales them.
 
-    bound: "mask", "product" (with the values), "masked_to_zero" if rows that are masked altogether give 0.
+    masked_to_zero: whether rows that are masked altogether give 0.
     """
+
+    product: Node
+    mask: Node | None
+    masked: Node
+    scale: Node | None
+    masked_to_zero: bool
+
+
+def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[AttentionParts] | None:
+    """From the product that gives the scores to the one that uses their softmax, if nobody uses what lies between."""
     rows = shape(node)[-2]
     if isinstance(rows, int) and rows < FEWEST_ROWS:
         return None
@@ -108,9 +119,9 @@ def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | N
     tensors = (*covered, *_operands(node), operand_of(product, 1))
     if any(dtype_of(n) not in (torch.float32, torch.bool) for n in tensors):
         return None
-    bound: dict[str, Any] = {"mask": _mask_of(links["mask"], covered) if "mask" in links else added, "product": product}
-    bound.update({"masked": links.get("mask", node), "scale": links.get("scale"), "masked_to_zero": len(taken) > 1})
-    return Match(pattern, covered, (last,), bound)
+    mask = _mask_of(links["mask"], covered) if "mask" in links else added
+    parts = AttentionParts(product, mask, links.get("mask", node), links.get("scale"), len(taken) > 1)
+    return Match(pattern, covered, (last,), parts)
 
 
 def _operands(node: Node) -> tuple[Node, Node]:
@@ -180,8 +191,8 @@ def _user_through_views(node: Node) -> tuple[Node | None, list[Node]]:
     return user, views
 
 
-def check_attention(match: Match, graph: GraphInfo) -> str | None:
-    node, product, mask = match.nodes[0], match.bound["product"], match.bound["mask"]
+def check_attention(match: Match[AttentionParts], graph: GraphInfo) -> str | None:
+    node, product, mask = match.nodes[0], match.bound.product, match.bound.mask
     queries, keys = _operands(node)
     given = {"queries": queries, "keys": keys, "values": operand_of(product, 1), "mask": mask}
     for what, tensor in given.items():
@@ -189,7 +200,7 @@ def check_attention(match: Match, graph: GraphInfo) -> str | None:
             return why
     if not isinstance(argument(node, "alpha", 4, 1), (int, float)) or argument(node, "beta", 3, 1) not in (0, 1):
         return "alpha of the scores is not known before the call, or beta is not 0 or 1"
-    if shape(product)[:2] != shape(node)[:2] or shape(match.bound["masked"])[-2:] != shape(node)[1:]:
+    if shape(product)[:2] != shape(node)[:2] or shape(match.bound.masked)[-2:] != shape(node)[1:]:
         return "the product with the values has another batch size or number of rows than the scores"
     tiles = graph.target.tiles
     if shape(node)[2] > tiles["OUT_FLOATS"] // VEC:
@@ -199,14 +210,14 @@ def check_attention(match: Match, graph: GraphInfo) -> str | None:
     return refuse_float(match.root, "result")
 
 
-def macs_attention(match: Match) -> int:
+def macs_attention(match: Match[AttentionParts]) -> int:
     queries, _ = _operands(match.nodes[0])
     scores = value(match.nodes[0]).numel()
-    return scores * (shape(queries)[2] + shape(match.bound["product"])[2])
+    return scores * (shape(queries)[2] + shape(match.bound.product)[2])
 
 
-def lower_attention(match: Match, emitter: Emitter) -> Sequence[View]:
-    node, product = match.nodes[0], match.bound["product"]
+def lower_attention(match: Match[AttentionParts], emitter: Emitter) -> Sequence[View]:
+    node, product = match.nodes[0], match.bound.product
     queries, keys = _operands(node)
     halves = _halves(match, emitter)
     rows, columns = shape(node)[1:]
@@ -236,34 +247,34 @@ def lower_attention(match: Match, emitter: Emitter) -> Sequence[View]:
         out_stride=y.strides[:3],
         scale=_scale(match),
         mask_in_weights=int(mask is not None and mask.buffer.in_weights),
-        masked_to_zero=int(match.bound["masked_to_zero"]),
+        masked_to_zero=int(match.bound.masked_to_zero),
     )
     emitter.command(command, reads=[query, key, values, mask], writes=[y], macs=macs_attention(match))
     return [reshaped(y, shape(match.root), emitter)]
 
 
-def _scale(match: Match) -> float:
-    node, scale = match.nodes[0], match.bound["scale"]
+def _scale(match: Match[AttentionParts]) -> float:
+    node, scale = match.nodes[0], match.bound.scale
     factor = float(argument(node, "alpha", 4, 1)) if node.target is aten.baddbmm.default else 1.0
     return factor if scale is None else factor_of(scale) or 0.0
 
 
-def _halves(match: Match, emitter: Emitter) -> tuple[int, int]:
+def _halves(match: Match[AttentionParts], emitter: Emitter) -> tuple[int, int]:
     """How the heads are split in two: as a mask is added, as the result is split, or as an operand was merged."""
-    node, masked = match.nodes[0], match.bound["masked"]
+    node, masked = match.nodes[0], match.bound.masked
     if len(shape(masked)) == 4:
         return shape(masked)[0], shape(masked)[1]
     if splits_batch(match.root):
         return shape(match.root)[0], shape(match.root)[1]
-    for given in (*_operands(node), operand_of(match.bound["product"], 1)):
+    for given in (*_operands(node), operand_of(match.bound.product, 1)):
         if found := unmerged(given, emitter):
             return shape(found)[0], shape(found)[1]
     return 1, shape(node)[0]
 
 
-def _mask(match: Match, halves: tuple[int, int], emitter: Emitter) -> View | None:
+def _mask(match: Match[AttentionParts], halves: tuple[int, int], emitter: Emitter) -> View | None:
     """The mask of each row of each head; a row is contiguous or one number."""
-    mask, size = match.bound["mask"], shape(match.bound["masked"])
+    mask, size = match.bound.mask, shape(match.bound.masked)
     if mask is None:
         return None
     if shape(mask) == size:

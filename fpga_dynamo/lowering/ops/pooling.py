@@ -58,7 +58,16 @@ _VOLUMES = (
 )
 
 
-def match_pool(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+@dataclass(frozen=True)
+class PoolParts:
+    """activation: behind the pool. relu: in front of it. indices: whether they are used as well."""
+
+    activation: Node | None = None
+    relu: Node | None = None
+    indices: bool = False
+
+
+def match_pool(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[PoolParts]:
     """The pool, an activation behind it, or a ReLU in front of a max-pool, with which it commutes."""
     nodes: list[Node] = [node]
     last = node
@@ -66,13 +75,13 @@ def match_pool(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
         items = [user for user in node.users if user.target is operator.getitem]
         first = [item for item in items if item.args[1] == 0]
         if len(first) != 1 or len(items) != len(node.users):
-            return Match(pattern, (node,), (node,), {"indices": True})
+            return Match(pattern, (node,), (node,), PoolParts(indices=True))
         if any(item.users for item in items if item.args[1] != 0):
-            return Match(pattern, (node,), (node,), {"indices": True})
+            return Match(pattern, (node,), (node,), PoolParts(indices=True))
         last = first[0]
         nodes += items
     more, end, links = follow(last, [ACTIVATION], graph)
-    bound: dict[str, Any] = dict(links)
+    relu = None
     source = operand(node, 0)
     if (
         node.target in _MAX
@@ -82,20 +91,20 @@ def match_pool(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
         and source not in graph.claimed
     ):
         nodes.insert(0, source)
-        bound["relu"] = source
-    return Match(pattern, (*nodes, *more), (end,), bound)
+        relu = source
+    return Match(pattern, (*nodes, *more), (end,), PoolParts(links.get("activation"), relu))
 
 
-def _pool_node(match: Match) -> Node:
-    return match.nodes[1] if "relu" in match.bound else match.nodes[0]
+def _pool_node(match: Match[PoolParts]) -> Node:
+    return match.nodes[1] if match.bound.relu is not None else match.nodes[0]
 
 
-def _input(match: Match) -> Node:
+def _input(match: Match[PoolParts]) -> Node:
     return operand(match.nodes[0], 0)
 
 
-def check_pool(match: Match, graph: GraphInfo) -> str | None:
-    if "indices" in match.bound:
+def check_pool(match: Match[PoolParts], graph: GraphInfo) -> str | None:
+    if match.bound.indices:
         return "the indices are used, and the pool core returns the values only"
     if why := refuse_float(_input(match), "input"):
         return why
@@ -130,15 +139,15 @@ class Window:
         }
 
 
-def lower_pool(match: Match, emitter: Emitter) -> Sequence[View]:
+def lower_pool(match: Match[PoolParts], emitter: Emitter) -> Sequence[View]:
     node = _pool_node(match)
     x = emitter.view(_input(match))
     axes = 3 if node.target in _VOLUMES else 2
     batched = len(x.shape) == axes + 2
     x = emitter.channels_last(x if batched else x.unsqueeze(0))
     out = emitter.image(match.root) if batched else emitter.image(match.root, (1, *shape(match.root)))
-    act = activation(match.bound.get("activation")) or Activation()
-    if "relu" in match.bound:
+    act = activation(match.bound.activation) or Activation()
+    if match.bound.relu is not None:
         act = Activation("ACT_RELU")
     window = window_of(node, axes)
     kind = "POOL_MAX" if node.target in _MAX else "POOL_AVERAGE"

@@ -6,7 +6,7 @@ Core, pattern, legality and commands; core: hls_kernels/cores/scan, tests: tests
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -68,7 +68,18 @@ def _dims(node: Node, name: str = "dim") -> tuple[int, ...]:
     return normalise_dims(argument(node, name, 1), len(shape(operand(node, 0))))
 
 
-def match_backward(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class BackwardParts:
+    """The scan between two flips."""
+
+    scan: Node
+
+
+def _scan_of(match: Match) -> Node:
+    return match.bound.scan if isinstance(match.bound, BackwardParts) else match.root
+
+
+def match_backward(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[BackwardParts] | None:
     """A scan between two flips of its dimension, which is what the gradient of a scan is made of."""
     scan = sole_user(node)
     last = None if scan is None or scan.target not in _KINDS or scan in graph.claimed else sole_user(scan)
@@ -76,11 +87,11 @@ def match_backward(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
         return None
     if not shape(node) or any(_dims(flip, "dims") != _dims(scan) for flip in (node, last)):
         return None
-    return Match(pattern, (node, scan, last), (last,), {"scan": scan})
+    return Match(pattern, (node, scan, last), (last,), BackwardParts(scan))
 
 
 def check_scan(match: Match, graph: GraphInfo) -> str | None:
-    node = match.bound.get("scan", match.root)
+    node = _scan_of(match)
     source, result = operand(node, 0), value(node).dtype
     if why := refuse_value(source, "input") or refuse_value(node, "result"):
         return why
@@ -127,8 +138,8 @@ def _bounds(node: Node, of_integers: Callable[[Node], Span]) -> Span | None:
 
 
 def lower_scan(match: Match, emitter: Emitter) -> Sequence[View]:
-    backward = "scan" in match.bound
-    node = match.bound.get("scan", match.root)
+    backward = isinstance(match.bound, BackwardParts)
+    node = _scan_of(match)
     source = operand(operand(node, 0), 0) if backward else operand(node, 0)
     kind, given, result = _KINDS[node.target], value(source).dtype, value(node).dtype
     x = emitter.view(source)

@@ -22,7 +22,7 @@ from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_batch_norm, is_pa
 from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
 from fpga_dynamo.lowering.ops.convolution.choice import choose
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Parameters, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Parameters, Shape
 from fpga_dynamo.lowering.ops.convolution.product import pitches
 from fpga_dynamo.lowering.ops.convolution.volumes import Images, as_images
 from fpga_dynamo.lowering.ops.convolution.winograd import WINOGRAD
@@ -30,26 +30,37 @@ from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activ
 from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
 from fpga_dynamo.lowering.patterns import Match, Pattern, Step, follow
 
+
+@dataclass(frozen=True)
+class ConvolutionParts:
+    """The nodes of a convolution's epilogue. way: what has been chosen to compute it, if that is settled."""
+
+    batch_norm: Node | None
+    add: Node | None
+    activation: Node | None
+    way: Implementation | None = None
+
+
 _NORM = Step("batch_norm", (BATCH_NORM,), lambda v, n: n.args[0] is v, through=0)
 
 
-def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ConvolutionParts]:
     """The convolution and as much of its epilogue as follows along single users."""
     steps = [_NORM] if _foldable(node, graph) else []
     nodes, last, links = follow(node, [*steps, ADD, ACTIVATION], graph)
-    return Match(pattern, (node, *nodes), (last,), dict(links))
+    parts = ConvolutionParts(links.get("batch_norm"), links.get("add"), links.get("activation"))
+    return Match(pattern, (node, *nodes), (last,), parts)
 
 
-def match_winograd(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    """The same, if Winograd's method is faster for it than the sums; bound: "way", the choice."""
+def match_winograd(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ConvolutionParts] | None:
+    """The same, if Winograd's method is faster for it than the sums."""
     whole = _whole(node, graph)
     opcodes = frozenset[str]().union(*(kernel.opcodes for kernel in graph.target.kernels))
     way = None if whole is None else choose(whole, graph.target, opcodes)
     if way is None or way.opcode != WINOGRAD.opcode:
         return None
     match = match_convolution(pattern, node, graph)
-    match.bound["way"] = way
-    return match
+    return replace(match, bound=replace(match.bound, way=way))
 
 
 def _whole(node: Node, graph: GraphInfo) -> Shape | None:
@@ -67,7 +78,7 @@ def _foldable(node: Node, graph: GraphInfo) -> bool:
     return len(users) == 1 and is_batch_norm(users[0]) and is_packable(users[0], graph)
 
 
-def check_convolution(match: Match, graph: GraphInfo) -> str | None:
+def check_convolution(match: Match[ConvolutionParts], graph: GraphInfo) -> str | None:
     node = match.nodes[0]
     source, weight, bias = operand(node, 0), operand(node, 1), node.args[2]
     for what, given in (("input", source), ("weight", weight), ("bias", bias)):
@@ -84,7 +95,7 @@ def check_convolution(match: Match, graph: GraphInfo) -> str | None:
     return None
 
 
-def macs_convolution(match: Match) -> int:
+def macs_convolution(match: Match[ConvolutionParts]) -> int:
     return macs_of(match.nodes[0])
 
 
@@ -94,10 +105,10 @@ def macs_of(node: Node) -> int:
     return value(pixels).numel() * numel(shape(operand(node, 1))[1:])
 
 
-def parameters_of(match: Match, emitter: Emitter) -> Parameters:
+def parameters_of(match: Match[ConvolutionParts], emitter: Emitter) -> Parameters:
     node = match.nodes[0]
     bias = node.args[2]
-    norm = match.bound.get("batch_norm")
+    norm = match.bound.batch_norm
     eps = None if norm is None else float(argument(norm, "eps", 6))
     statistics = [None] * 4 if norm is None else list(norm.args[1:5])
     weight = operand(node, 1)
@@ -105,26 +116,26 @@ def parameters_of(match: Match, emitter: Emitter) -> Parameters:
     return Parameters(eps, operands, bias is not None or norm is not None, weight.name, f"{node.name} bias")
 
 
-def residual_image(match: Match, emitter: Emitter) -> View | None:
+def residual_image(match: Match[ConvolutionParts], emitter: Emitter) -> View | None:
     """The image that is added to the convolution's, channels-last in the arena."""
-    add = match.bound.get("add")
+    add = match.bound.add
     if add is None:
         return None
-    before = next(arg for arg in add.args if arg in match.nodes)
-    other = residual_of(before, add)  # type: ignore[arg-type]
+    before = next(arg for arg in add.all_input_nodes if arg in match.nodes)
+    other = residual_of(before, add)
     assert other is not None
     return emitter.channels_last(emitter.in_arena(emitter.view(other)))
 
 
-def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
-    node, way = match.nodes[0], match.bound.get("way")
+def lower_convolution(match: Match[ConvolutionParts], emitter: Emitter) -> Sequence[View]:
+    node, way = match.nodes[0], match.bound.way
     out = emitter.image(match.root)
     x, residual = emitter.view(operand(node, 0)), residual_image(match, emitter)
     if len(shape(node)) < 5 and not _readable(x, by_vectors=is_depthwise(node) or way is not None):
         x = emitter.channels_last(x)
     opcodes = (match.pattern.opcodes | {GEMM.opcode}) & emitter.kernel.opcodes
     parameters = parameters_of(match, emitter)
-    act = activation(match.bound.get("activation")) or Activation()
+    act = activation(match.bound.activation) or Activation()
     for part in parts_of_images(node, x, out, residual, emitter):
         one = Convolution(part.shape, part.x, part.y, part.residual, parameters, act, part.macs)
         chosen = way or choose(part.shape, emitter.target, opcodes)

@@ -8,7 +8,7 @@ Core: hls_kernels/cores/gemm_bf16, tests: tests/lowering/test_bf16.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -58,7 +58,15 @@ GEMM_BF16 = CORES.add(
 )
 
 
-def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class Bf16Parts(matmul.MatmulParts):
+    """root: the last node of the product and its epilogue. behind: views of it and a cast to float32."""
+
+    root: Node
+    behind: tuple[Node, ...]
+
+
+def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Bf16Parts] | None:
     """A product of bfloat16 operands, where the host has products of them."""
     _, left, right = matmul.operands_of(node)
     if not graph.target.multiplies_bf16 or any(value(x).dtype is not torch.bfloat16 for x in (node, left, right)):
@@ -70,8 +78,8 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
         return None
     match = matmul.match_matmul(pattern, node, graph)
     behind = cast_behind(match.root, graph)
-    match.bound |= {"root": match.root, "behind": behind}
-    return replace(match, nodes=(*match.nodes, *behind), outputs=(behind[-1],)) if behind else match
+    parts = Bf16Parts(**vars(match.bound), root=match.root, behind=behind)
+    return Match(pattern, (*match.nodes, *behind), behind[-1:] or match.outputs, parts)
 
 
 def pack_pairs(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
@@ -91,8 +99,8 @@ def pack_pairs(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
     return packed.flatten()
 
 
-def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
-    root = match.bound["root"]
+def lower_matmul(match: Match[Bf16Parts], emitter: Emitter) -> Sequence[View]:
+    root = match.bound.root
     _, left, right = matmul.operands_of(match.nodes[0])
     columns = shape(right)[-1]
     halves = halves_of(match.nodes[0], root, (left, right), emitter)
@@ -125,7 +133,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     )
     emitter.command(product, reads=[a, b, bias, residual], writes=[y], macs=matmul.macs_matmul(match))
     result = matmul.reshaped(y, shape(root), emitter)
-    for view in match.bound["behind"][:-1]:
+    for view in match.bound.behind[:-1]:
         result = lower_view(view, result, emitter)
     return [result]
 

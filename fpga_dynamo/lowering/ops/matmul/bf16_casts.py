@@ -8,7 +8,7 @@ Core: hls_kernels/cores/gemm_bf16, tests: tests/lowering/test_bf16.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch.fx import Node
@@ -38,7 +38,14 @@ def readers(node: Node) -> set[Node]:
     return found
 
 
-def match_cast(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class CastParts:
+    """kept: whether the cast is also a result of the graph."""
+
+    kept: bool
+
+
+def match_cast(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[CastParts] | None:
     """A cast of floats for products of bfloat16, perhaps saved as well, that is no part of other element-wise work."""
     source = operand(node, 0)
     if not graph.target.multiplies_bf16 or value(node).dtype is not torch.bfloat16:
@@ -54,16 +61,16 @@ def match_cast(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     products = {user for user in users if user.target in PRODUCTS and value(user).dtype is torch.bfloat16}
     if not products or any(user.op != "output" for user in users - products):
         return None
-    return Match(pattern, (node,), (node,), {"kept": users != products})
+    return Match(pattern, (node,), (node,), CastParts(kept=users != products))
 
 
-def check_cast(match: Match, graph: GraphInfo) -> str | None:
+def check_cast(match: Match[CastParts], graph: GraphInfo) -> str | None:
     return refuse_float(operand(match.root, 0), "operand") or refuse_float(match.root, "result")
 
 
-def lower_cast(match: Match, emitter: Emitter) -> Sequence[View]:
+def lower_cast(match: Match[CastParts], emitter: Emitter) -> Sequence[View]:
     floats = emitter.view(operand(match.root, 0))
-    if not match.bound["kept"]:
+    if not match.bound.kept:
         return [floats]
     return [replace(emitter.converted(emitter.in_arena(floats), BF16), dtype=torch.bfloat16)]
 

@@ -7,6 +7,7 @@ tests: tests/lowering/test_matmul.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import torch
@@ -37,10 +38,21 @@ from fpga_dynamo.lowering.patterns import Match, Pattern, Step, follow, sole_use
 
 Image = tuple[int, ...] | None
 """Channels, rows and columns that a product's k runs over; None if it is not an image."""
+_LINKS = ("scale", "bias", "add", "activation")
 _WITH_ADDEND = (aten.addmm.default, aten.baddbmm.default)
 
 
-def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+@dataclass(frozen=True)
+class MatmulParts:
+    """The nodes of a product's epilogue."""
+
+    scale: Node | None
+    bias: Node | None
+    add: Node | None
+    activation: Node | None
+
+
+def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[MatmulParts]:
     """The product and as much of its epilogue as follows along single users, through views that keep rows whole.
 
     A view at the end that splits the batch in two is covered too, so that each half may have a stride of its own.
@@ -50,7 +62,7 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     view = sole_user(last)
     if view is not None and view not in graph.claimed and splits_batch(view):
         nodes, last = [*nodes, view], view
-    return Match(pattern, (node, *nodes), (last,), dict(links))
+    return Match(pattern, (node, *nodes), (last,), MatmulParts(*map(links.get, _LINKS)))
 
 
 def factor_of(node: Node) -> float | None:
@@ -83,7 +95,7 @@ def operands_of(node: Node) -> tuple[Node | None, Node, Node]:
     return None, operand(node, 0), operand(node, 1)
 
 
-def check_matmul(match: Match, graph: GraphInfo) -> str | None:
+def check_matmul(match: Match[MatmulParts], graph: GraphInfo) -> str | None:
     node = match.nodes[0]
     addend, left, right = operands_of(node)
     for what, given in (("left operand", left), ("right operand", right), ("addend", addend)):
@@ -97,7 +109,7 @@ def check_matmul(match: Match, graph: GraphInfo) -> str | None:
     return refuse_float(match.root, "result")
 
 
-def macs_matmul(match: Match) -> int:
+def macs_matmul(match: Match[MatmulParts]) -> int:
     node = match.nodes[0]
     _, left, _ = operands_of(node)
     return value(node).numel() * shape(left)[-1]
@@ -122,7 +134,7 @@ def pack_vector(params: tuple[Any, ...], vector: torch.Tensor) -> torch.Tensor:
     return F.pad(flat, (0, params[0] - flat.numel()))
 
 
-def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
+def lower_matmul(match: Match[MatmulParts], emitter: Emitter) -> Sequence[View]:
     _, left, right = operands_of(match.nodes[0])
     columns = shape(right)[-1]
     halves = halves_of(match.nodes[0], match.root, (left, right), emitter)
@@ -198,10 +210,16 @@ class ProductFields(TypedDict):
 
 
 def product_fields(
-    match: Match, a: View, b: View | Buffer, bias: Buffer | None, residual: View | None, y: View, emitter: Emitter
+    match: Match[MatmulParts],
+    a: View,
+    b: View | Buffer,
+    bias: Buffer | None,
+    residual: View | None,
+    y: View,
+    emitter: Emitter,
 ) -> ProductFields:
     """Of the product `y` of `a` and `b`: batch x batch x rows x columns."""
-    act = activation(match.bound.get("activation")) or Activation()
+    act = activation(match.bound.activation) or Activation()
     return {
         "a": Operand.of(a),
         "b": Operand(b) if isinstance(b, Buffer) else Operand.of(b),
@@ -239,22 +257,24 @@ def _is_bias(row: Node, product: Node, graph: GraphInfo) -> bool:
     return shape(row) == shape(product)[-1:] and graph.is_static(row)
 
 
-def bias_in(match: Match, floats: int, emitter: Emitter) -> Buffer | None:
+def bias_in(match: Match[MatmulParts], floats: int, emitter: Emitter) -> Buffer | None:
     """The static row that is added, padded to `floats`."""
     node = match.nodes[0]
     row = _addend(node)
-    if add := match.bound.get("bias"):
+    if add := match.bound.bias:
         row = bias_of(_before(add, match), add)
     if row is None or not _is_bias(row, node, emitter.graph):
         return None
     return emitter.pack(pack_vector, (floats,), [emitter.expression(row)], floats, row.name)
 
 
-def residual_in(match: Match, halves: tuple[int, int], emitter: Emitter, *, narrow: bool = False) -> View | None:
+def residual_in(
+    match: Match[MatmulParts], halves: tuple[int, int], emitter: Emitter, *, narrow: bool = False
+) -> View | None:
     """What is added element by element, in rows of vectors; narrow: elements may be narrower than a word."""
     node = match.nodes[0]
     addend, terms = _addend(node), []
-    add = match.bound.get("add")
+    add = match.bound.add
     adds = addend is not None and not _is_bias(addend, node, emitter.graph)
     narrow = narrow and not (adds and add)
     if addend is not None and adds:
@@ -272,13 +292,13 @@ def residual_in(match: Match, halves: tuple[int, int], emitter: Emitter, *, narr
     return emitter.vector_rows(terms[0]) if terms else None
 
 
-def _before(add: Node, match: Match) -> Node:
+def _before(add: Node, match: Match[MatmulParts]) -> Node:
     """The operand of an addition that the match covers."""
     return next(arg for arg in add.args if isinstance(arg, Node) and arg in match.nodes)
 
 
-def alpha_of(match: Match) -> float:
-    if scale := match.bound.get("scale"):
+def alpha_of(match: Match[MatmulParts]) -> float:
+    if scale := match.bound.scale:
         factor = factor_of(scale)
         assert factor is not None
         return factor

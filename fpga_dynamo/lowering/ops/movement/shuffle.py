@@ -7,7 +7,7 @@ again. Pattern, legality and commands; core: hls_kernels/cores/move, tests: test
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from torch.fx import Node
 
@@ -21,7 +21,14 @@ from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 _GROUPS_BEHIND_CHANNELS = [0, 2, 1, 3, 4]
 
 
-def match_shuffle(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class ShuffleParts:
+    """channels: of a group."""
+
+    channels: int
+
+
+def match_shuffle(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ShuffleParts] | None:
     parts, dim = cat_parts(node)
     if dim != 1 or len(shape(node)) != 4 or value(node).dtype not in FLOATS:
         return None
@@ -37,7 +44,7 @@ def match_shuffle(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
     channels = next(shape(n)[2] for n in chain if _groups(n))
     if any(shape(part)[1] % channels for part in parts):
         return None
-    return Match(pattern, tuple(chain), (chain[-1],), {"channels": channels})
+    return Match(pattern, tuple(chain), (chain[-1],), ShuffleParts(channels))
 
 
 def _groups(node: Node) -> bool:
@@ -66,9 +73,9 @@ def check_shuffle(match: Match, graph: GraphInfo) -> str | None:
     return check_movement(Match(match.pattern, (cat,), (cat,)), graph)
 
 
-def lower_shuffle(match: Match, emitter: Emitter) -> Sequence[View]:
+def lower_shuffle(match: Match[ShuffleParts], emitter: Emitter) -> Sequence[View]:
     parts, _ = cat_parts(match.nodes[0])
-    channels: int = match.bound["channels"]
+    channels = match.bound.channels
     out = emitter.image(match.root)
     batch, total, height, width = out.shape
     groups = total // channels

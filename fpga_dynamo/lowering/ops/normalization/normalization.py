@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -34,16 +34,23 @@ def like_group_norm(x: torch.Tensor, *_: Any) -> torch.Tensor:
     return _GROUP(x, None, None, *x.shape[:2], x[0, 0].numel(), 1, 1e-5)[0]  # type: ignore[no-any-return]
 
 
-def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+@dataclass(frozen=True)
+class NormParts:
+    """statistics: whether the mean and the inverse deviation are used as well."""
+
+    statistics: bool
+
+
+def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[NormParts]:
     items = [user for user in node.users if user.target is operator.getitem]
     values = [item for item in items if item.args[1] == 0]
     if len(values) != 1 or any(item.users for item in items if item.args[1] != 0):
-        return Match(pattern, (node,), (node,), {"statistics": True})
-    return Match(pattern, (node, *items), (values[0],))
+        return Match(pattern, (node,), (node,), NormParts(statistics=True))
+    return Match(pattern, (node, *items), (values[0],), NormParts(statistics=False))
 
 
-def check_norm(match: Match, graph: GraphInfo) -> str | None:
-    if "statistics" in match.bound:
+def check_norm(match: Match[NormParts], graph: GraphInfo) -> str | None:
+    if match.bound.statistics:
         return "the mean and inverse deviation are used, and the reduce core returns the normalized values only"
     node = match.nodes[0]
     source = operand(node, 0)

@@ -7,6 +7,7 @@ tests: tests/lowering/test_normalization.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch.fx import Node
 
@@ -19,7 +20,14 @@ from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 _ADD = (aten.add.Tensor, aten.add.Scalar)
 
 
-def match_rms_norm(pattern: Pattern, square: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class RmsNormParts:
+    """scale: what the normalized rows are multiplied by."""
+
+    scale: Node | None
+
+
+def match_rms_norm(pattern: Pattern, square: Node, graph: GraphInfo) -> Match[RmsNormParts] | None:
     """From x^2 along single users to the product with x, and that with a scale if there is one."""
     if square.args[1] != 2:
         return None
@@ -38,8 +46,8 @@ def match_rms_norm(pattern: Pattern, square: Node, graph: GraphInfo) -> Match | 
         scale = scaled.args[1] if scaled.args[0] is product else scaled.args[0]
         dims = normalise_dims(argument(mean, "dim", 1), len(shape(source)))
         if isinstance(scale, Node) and graph.is_static(scale) and _scales(scale, source, dims):
-            return Match(pattern, (*nodes, scaled), (scaled,), {"scale": scale})
-    return Match(pattern, tuple(nodes), (product,))
+            return Match(pattern, (*nodes, scaled), (scaled,), RmsNormParts(scale))
+    return Match(pattern, tuple(nodes), (product,), RmsNormParts(None))
 
 
 def _user(node: Node, targets: tuple[object, ...]) -> Node | None:
@@ -53,8 +61,8 @@ def _scales(scale: Node, source: Node, dims: tuple[int, ...]) -> bool:
     return dims == tuple(range(len(size) - len(dims), len(size))) and shape(scale) == size[len(size) - len(dims) :]
 
 
-def check_rms_norm(match: Match, graph: GraphInfo) -> str | None:
-    scale = match.bound.get("scale")
+def check_rms_norm(match: Match[RmsNormParts], graph: GraphInfo) -> str | None:
+    scale = match.bound.scale
     if len({value(node).dtype for node in match.nodes}) > 1:
         return "operands of different dtypes are not supported: eager mode rounds between them"
     if scale is not None and (why := refuse_float(scale, "scale")):
@@ -62,10 +70,10 @@ def check_rms_norm(match: Match, graph: GraphInfo) -> str | None:
     return refuse_float(operand(match.nodes[0], 0), "input") or refuse_float(match.root, "result")
 
 
-def lower_rms_norm(match: Match, emitter: Emitter) -> Sequence[View]:
+def lower_rms_norm(match: Match[RmsNormParts], emitter: Emitter) -> Sequence[View]:
     square, mean, plus = match.nodes[:3]
     x = emitter.view(operand(square, 0))
-    scale = match.bound.get("scale")
+    scale = match.bound.scale
     rows = None if scale is None else emitter.weight_rows(scale)
     dims = normalise_dims(argument(mean, "dim", 1), len(x.shape))
     return [emit_rowwise(emitter, "REDUCE_RMS_NORM", x, dims, rows, None, float(plus.args[1]))]  # type: ignore[arg-type]

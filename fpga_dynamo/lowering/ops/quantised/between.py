@@ -7,7 +7,7 @@ Patterns and commands; cores: hls_kernels/cores/reduce and move, tests: tests/lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from torch.fx import Node
 
@@ -19,24 +19,24 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align
 from fpga_dynamo.lowering.ops.ends import Ends, takes_bytes
 from fpga_dynamo.lowering.ops.movement.resampling import BILINEAR, NEAREST, emit_resize
-from fpga_dynamo.lowering.ops.normalization.normalization import check_norm, match_norm
+from fpga_dynamo.lowering.ops.normalization.normalization import NormParts, check_norm, match_norm
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise, softmax_kind
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, sole_user
 
 TOO_OLD = "the xclbin has no int8 element-wise cores; rebuild it"
+Parts = TypeVar("Parts")
 _LAYER_NORM = aten.native_layer_norm.default
 _SOFTMAX = (aten._softmax.default, aten._log_softmax.default)
 
 
-def _between(inner: Match, graph: GraphInfo) -> Match | None:
+def _between(inner: Match[Parts], graph: GraphInfo) -> Match[Match[Parts]] | None:
     """What `inner` covers with the dequantising node in front of it and the quantising one behind, or one of these."""
     source, user = operand(inner.nodes[0], 0), sole_user(inner.root)
     before = (source,) if dequantized(source) is not None and len(source.users) == 1 else ()
     behind = (user,) if user is not None and quantizes(user) is not None and user not in graph.claimed else ()
     if not before and not behind:
         return None
-    bound = {**inner.bound, "inner": inner}
-    return Match(inner.pattern, (*before, *inner.nodes, *behind), behind or inner.outputs, bound)
+    return Match(inner.pattern, (*before, *inner.nodes, *behind), behind or inner.outputs, inner)
 
 
 def _ends(match: Match) -> Ends:
@@ -44,19 +44,19 @@ def _ends(match: Match) -> Ends:
     return Ends(None if found is None else found[1], quantizes(match.root))
 
 
-def _input(match: Match, emitter: Emitter) -> View:
+def _input(match: Match[Match], emitter: Emitter) -> View:
     """The operand as it lies: bytes, or floats."""
     found = dequantized(match.nodes[0])
     if found is not None:
         return emitter.in_arena(emitter.integers(found[0]))
-    return emitter.in_arena(emitter.view(operand(match.bound["inner"].nodes[0], 0)))
+    return emitter.in_arena(emitter.view(operand(match.bound.nodes[0], 0)))
 
 
-def _refused(match: Match, graph: GraphInfo, opcode: str) -> str | None:
+def _refused(match: Match[Match], graph: GraphInfo, opcode: str) -> str | None:
     if not takes_bytes(graph.target, opcode):
         return TOO_OLD
     found = dequantized(match.nodes[0])
-    read = operand(match.bound["inner"].nodes[0], 0) if found is None else found[0]
+    read = operand(match.bound.nodes[0], 0) if found is None else found[0]
     return refuse_value(read, "input") or refuse_value(match.root, "result")
 
 
@@ -78,12 +78,12 @@ def _in_rows(x: View, dim: int, emitter: Emitter) -> View:
     return emitter.relaid(x, (*(d for d in range(len(x.shape)) if d != dim), dim))
 
 
-def match_softmax(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_softmax(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Match] | None:
     return _between(anchor_alone(pattern, node, graph), graph)
 
 
-def check_softmax(match: Match, graph: GraphInfo) -> str | None:
-    node = match.bound["inner"].root
+def check_softmax(match: Match[Match], graph: GraphInfo) -> str | None:
+    node = match.bound.root
     if argument(node, "half_to_float", 2, False):
         return "half precision is not supported"
     return _refused_rows(match, graph, _dim(node))
@@ -93,8 +93,8 @@ def _dim(node: Node) -> int:
     return normalise_dims(argument(node, "dim", 1), len(shape(operand(node, 0))))[0]
 
 
-def _refused_rows(match: Match, graph: GraphInfo, dim: int) -> str | None:
-    size = shape(operand(match.bound["inner"].nodes[0], 0))
+def _refused_rows(match: Match[Match], graph: GraphInfo, dim: int) -> str | None:
+    size = shape(operand(match.bound.nodes[0], 0))
     if not size:
         return "a 0-D tensor is not supported"
     if not fits(size[dim], graph.target):
@@ -102,47 +102,49 @@ def _refused_rows(match: Match, graph: GraphInfo, dim: int) -> str | None:
     return _refused(match, graph, "reduce")
 
 
-def lower_softmax(match: Match, emitter: Emitter) -> Sequence[View]:
-    node, ends = match.bound["inner"].root, _ends(match)
+def lower_softmax(match: Match[Match], emitter: Emitter) -> Sequence[View]:
+    node, ends = match.bound.root, _ends(match)
     dim = _dim(node)
     x = _in_rows(_input(match, emitter), dim, emitter)
     return [emit_rowwise(emitter, softmax_kind(node), x, (dim,), ends=ends)]
 
 
-def match_layer_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_layer_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Match[NormParts]] | None:
     inner = match_norm(pattern, node, graph)
-    return None if "statistics" in inner.bound else _between(inner, graph)
+    return None if inner.bound.statistics else _between(inner, graph)
 
 
-def check_layer_norm(match: Match, graph: GraphInfo) -> str | None:
-    inner: Match = match.bound["inner"]
+def check_layer_norm(match: Match[Match[NormParts]], graph: GraphInfo) -> str | None:
+    inner = match.bound
     if len(inner.nodes[0].args[1]) != 1:  # type: ignore[arg-type]
         return "a reduction over several dimensions is not supported"
     return check_norm(inner, graph) or _refused_rows(match, graph, -1)
 
 
-def lower_layer_norm(match: Match, emitter: Emitter) -> Sequence[View]:
-    _, _, gamma, beta, eps = match.bound["inner"].nodes[0].args[:5]
+def lower_layer_norm(match: Match[Match], emitter: Emitter) -> Sequence[View]:
+    node = match.bound.nodes[0]
+    gamma, beta = node.args[2:4]
     x = _input(match, emitter)
     dim = len(x.shape) - 1
     x = _in_rows(x, dim, emitter)
     scale, shift = (emitter.weight_rows(p) if isinstance(p, Node) else None for p in (gamma, beta))
-    return [emit_rowwise(emitter, "REDUCE_NORM", x, (dim,), scale, shift, float(eps), _ends(match))]
+    eps = float(argument(node, "eps", 4))
+    return [emit_rowwise(emitter, "REDUCE_NORM", x, (dim,), scale, shift, eps, _ends(match))]
 
 
 # --- resize -----------------------------------------------------------------------------------------------------------
 
 
-def match_resize(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_resize(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Match] | None:
     return _between(anchor_alone(pattern, node, graph), graph)
 
 
-def check_resize(match: Match, graph: GraphInfo) -> str | None:
+def check_resize(match: Match[Match], graph: GraphInfo) -> str | None:
     return _refused(match, graph, "resample")
 
 
-def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
-    return [emit_resize(emitter, match.bound["inner"].root, _input(match, emitter), match.root, _ends(match))]
+def lower_resize(match: Match[Match], emitter: Emitter) -> Sequence[View]:
+    return [emit_resize(emitter, match.bound.root, _input(match, emitter), match.root, _ends(match))]
 
 
 RESIZE = Pattern(

@@ -24,7 +24,7 @@ from fpga_dynamo.lowering.ops.convolution.convolution import Part, is_depthwise,
 from fpga_dynamo.lowering.ops.convolution.parts import cut_window, panels_of
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import int8_panel_vectors
-from fpga_dynamo.lowering.ops.quantised.epilogue import ending, fields, residual_integers, table_in
+from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, ending, fields, residual_integers, table_in
 from fpga_dynamo.lowering.ops.quantised.packing import (
     QUAD,
     Parameters,
@@ -82,16 +82,16 @@ DEPTHWISE_INT8 = CORES.add(
 )
 
 
-def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
     """A convolution of dequantised values, what they are made of, and its ending."""
     source = operand(node, 0)
     if dequantized(source) is None:
         return None
     end = ending(node, graph)
-    return Match(pattern, (source, node, *end.nodes), (end.last,), {"ending": end})
+    return Match(pattern, (source, node, *end.nodes), (end.last,), end)
 
 
-def check_convolution(match: Match, graph: GraphInfo) -> str | None:
+def check_convolution(match: Match[Ending], graph: GraphInfo) -> str | None:
     source, node = match.nodes[:2]
     found = dequantized(source)
     assert found is not None
@@ -146,9 +146,9 @@ def _is_quads(x: View) -> bool:
     return together and not x.buffer.in_weights and all(identical(at % QUAD, 0) for at in (x.offset, *steps))
 
 
-def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
+def lower_convolution(match: Match[Ending], emitter: Emitter) -> Sequence[View]:
     source, node = match.nodes[:2]
-    found, end = dequantized(source), ending_of(match, emitter)
+    found, end = dequantized(source), match.bound
     weights = weights_of(operand(node, 1), emitter.graph)
     assert found is not None and isinstance(weights, Weights)
     integers, scale = found
@@ -173,11 +173,6 @@ def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
         else:
             _emit(part, parameters, shared, emitter)
     return [out]
-
-
-def ending_of(match: Match, emitter: Emitter) -> Any:
-    """The ending that the match was made with."""
-    return match.bound["ending"]
 
 
 def _window(part: Part) -> dict[str, Any]:

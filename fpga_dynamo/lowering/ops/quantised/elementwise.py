@@ -6,6 +6,7 @@ Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch.fx import Node
 
@@ -14,7 +15,7 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.requantize import RequantizeError, factor
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_value, shape
-from fpga_dynamo.ir.quantised import QUANTIZE, dequantized, quantizes
+from fpga_dynamo.ir.quantised import QUANTIZE, Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import AddInt8, LookupInt8
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
@@ -32,9 +33,22 @@ for _name, _operands in (("add_int8", 3), ("lookup_int8", 2)):
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 
-def match_two(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class PairParts:
+    """What a sum or a product reads: its operands, the integers and scales that they are made of; and its limits."""
+
+    operands: tuple[Node, Node]
+    integers: tuple[Node, Node]
+    scales: tuple[Scale, Scale]
+    activation: Activation
+
+
+def match_two(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[PairParts] | None:
     """The sum, or product, of two dequantised values, [limits], rounded to eight bits."""
-    if len(node.args) != 2 or node.kwargs or any(dequantized(arg) is None for arg in node.args):
+    if len(node.args) != 2 or node.kwargs:
+        return None
+    left, right = map(dequantized, node.args)
+    if left is None or right is None:
         return None
     nodes, act = [node], Activation()
     user = sole_user(node)
@@ -47,35 +61,34 @@ def match_two(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     if user is None or quantizes(user) is None or not graph.claimed.isdisjoint((*nodes, user)):
         return None
     sources = tuple(dict.fromkeys(node.all_input_nodes))
-    return Match(pattern, (*sources, *nodes, user), (user,), {"node": node, "activation": act})
+    parts = PairParts((operand(node, 0), operand(node, 1)), (left[0], right[0]), (left[1], right[1]), act)
+    return Match(pattern, (*sources, *nodes, user), (user,), parts)
 
 
-def check_add(match: Match, graph: GraphInfo) -> str | None:
+def check_add(match: Match[PairParts], graph: GraphInfo) -> str | None:
     scale = quantizes(match.root)
     assert scale is not None
-    node = match.bound["node"]
-    for arg in node.args:
-        found = dequantized(arg)
-        assert found is not None
+    of = match.bound
+    for arg, integers, own in zip(of.operands, of.integers, of.scales, strict=True):
         if shape(arg) != shape(match.root):
             return "a broadcast operand is not supported"
-        if why := refuse_value(found[0], "operand"):
+        if why := refuse_value(integers, "operand"):
             return why
         try:
-            factor(found[1].scale / scale.scale)
+            factor(own.scale / scale.scale)
         except RequantizeError as error:
             return str(error)
     return refuse_value(match.root, "result")
 
 
-def lower_add(match: Match, emitter: Emitter) -> Sequence[View]:
-    node, scale = match.bound["node"], quantizes(match.root)
+def lower_add(match: Match[PairParts], emitter: Emitter) -> Sequence[View]:
+    scale = quantizes(match.root)
     assert scale is not None
-    (left, a_scale), (right, b_scale) = (dequantized(arg) for arg in node.args)  # type: ignore[misc]
-    a, b = (emitter.in_arena(emitter.integers(part)) for part in (left, right))
+    a_scale, b_scale = match.bound.scales
+    a, b = (emitter.in_arena(emitter.integers(part)) for part in match.bound.integers)
     out = placed_like(a, match.root, emitter, scale.element)
     dims, (out_stride, a_stride, b_stride), begins = walk(out, a, b)
-    low, high = limits(match.bound["activation"], scale)
+    low, high = limits(match.bound.activation, scale)
     for to, from_a, from_b in begins:
         command = AddInt8(
             a=Operand(a.buffer, a.offset + from_a),

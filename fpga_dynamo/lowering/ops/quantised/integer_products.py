@@ -24,7 +24,7 @@ _PLAIN = Scale(1.0, 0, -128, 127, torch.int8)
 """Of integers that stand for themselves."""
 
 
-def match_int_mm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_int_mm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Product] | None:
     """The sums; or these in float32, [times a column], [times a static row], [plus a static row], and its ending."""
     walk = Walk(graph, rows=True)
     views, cast = walk.next(node)

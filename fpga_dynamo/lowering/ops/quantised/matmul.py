@@ -22,7 +22,7 @@ from fpga_dynamo.lowering.ops.quantised.product import Product
 from fpga_dynamo.lowering.patterns import Match, Pattern, follow
 
 
-def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Product] | None:
     """A product of dequantised values, or of one by weights, and its ending; a view that splits the batch, too."""
     with_bias = node.target is aten.addmm.default
     left, right = operand(node, int(with_bias)), operand(node, 1 + int(with_bias))
@@ -59,8 +59,8 @@ def _bias_behind(node: Node, graph: GraphInfo) -> tuple[Node | None, Sequence[No
     return bias_of(before, add), nodes  # type: ignore[arg-type]
 
 
-def check_matmul(match: Match, graph: GraphInfo) -> str | None:
-    node = match.bound["product"].node
+def check_matmul(match: Match[Product], graph: GraphInfo) -> str | None:
+    node = match.bound.node
     if argument(node, "beta", 3, 1) != 1 or argument(node, "alpha", 4, 1) != 1:
         return "scaling by alpha or beta is not supported"
     return product.check(match, graph)

@@ -98,18 +98,18 @@ class Product:
 
 def match_of(
     pattern: Pattern, product: Product, before: Sequence[Node], after: Sequence[Node], graph: GraphInfo
-) -> Match:
+) -> Match[Product]:
     """The match of `before`, the product, `after` and its ending, and of a view that splits the batch behind it."""
     nodes = [*after, *product.ending.nodes]
     view = sole_user(product.ending.last)
     if view is not None and view not in graph.claimed and splits_batch(view):
         nodes.append(view)
     root = nodes[-1] if nodes else product.node
-    return Match(pattern, (*before, product.node, *nodes), (root,), {"product": product})
+    return Match(pattern, (*before, product.node, *nodes), (root,), product)
 
 
-def check(match: Match, graph: GraphInfo) -> str | None:
-    product: Product = match.bound["product"]
+def check(match: Match[Product], graph: GraphInfo) -> str | None:
+    product = match.bound
     for what, given in (("left operand", product.left), ("right operand", product.right)):
         if why := refuse_value(given, what):
             return why
@@ -142,13 +142,13 @@ def check(match: Match, graph: GraphInfo) -> str | None:
     return None
 
 
-def macs(match: Match) -> int:
-    product: Product = match.bound["product"]
+def macs(match: Match[Product]) -> int:
+    product = match.bound
     return value(product.node).numel() * shape(product.left)[-1]
 
 
-def lower(match: Match, emitter: Emitter) -> Sequence[View]:
-    product: Product = match.bound["product"]
+def lower(match: Match[Product], emitter: Emitter) -> Sequence[View]:
+    product = match.bound
     node, end, scale = product.node, product.ending, product.scale
     rows, depth = shape(product.left)[-2:]
     columns = shape(product.right)[-1]

@@ -46,7 +46,7 @@ def _matches(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled
                 continue
             match = pattern.match(pattern, node, graph)
             if match is not None and graph.claimed.isdisjoint(match.nodes):
-                match.bound["anchor"] = node
+                match.anchor = node
                 graph.claimed.update(match.nodes)
                 matches.append(match)
                 break
@@ -70,8 +70,8 @@ def emit_of(match: Match, engine: EngineTarget) -> Emit:
 
 def anchor_of(match: Match) -> Node:
     """The node that the match's pattern started from."""
-    anchor: Node = match.bound["anchor"]
-    return anchor
+    assert match.anchor is not None
+    return match.anchor
 
 
 def _reason(node: Node, engine: EngineTarget, refused: Refusals) -> str:

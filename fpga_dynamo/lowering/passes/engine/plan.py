@@ -18,6 +18,7 @@ from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.graph import GraphInfo, shape
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.engine.common.joins import Join
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import channel_axis
 from fpga_dynamo.lowering.passes.engine.claim import Refusals, anchor_of, claim_for_engine, emit_of
 from fpga_dynamo.lowering.passes.select.partition import Machine, Partition, Segment, partition
@@ -107,12 +108,12 @@ def _emit(segment: Segment, memory: Memory, refused: Refusals) -> None:
 def _plan_joins(matches: list[Match], outputs: Collection[Node], emitter: EngineEmitter) -> None:
     """Parts of concatenations are written to their place by those that make them, where blocks allow it."""
     for match in reversed(matches):
-        if "parts" not in match.bound or not channel_axis(match.root):
+        if not isinstance(match.bound, Join) or not channel_axis(match.root):
             continue
         node, first = match.root, 0
         out = emitter.placements.setdefault(node, emitter.result(node))
         axis = 1 if len(shape(node)) == 4 else len(shape(node)) - 1
-        for part in match.bound["parts"]:
+        for part in match.bound.parts:
             count = shape(part)[axis]
             place = out.narrow(axis, first, count)
             first += count

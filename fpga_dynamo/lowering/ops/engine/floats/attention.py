@@ -53,7 +53,7 @@ class _Attention:
     causal: bool
 
 
-def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[_Attention | str] | None:
     if value(node).dtype is not torch.float32:
         return None
     addend, left, right = operands_of(node)
@@ -63,7 +63,7 @@ def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | N
         if None in casts:
             return None
         why = "an addend to the attention scores is not supported; the engine supports causal masks only"
-        return Match(pattern, (node,), (node,), {"refused": why})
+        return Match(pattern, (node,), (node,), why)
     softmax = sole_user(node)
     product = None if softmax is None or softmax.target is not aten._softmax.default else sole_user(softmax)
     if softmax is None or product is None or product.target is not aten.bmm.default or product.args[0] is not softmax:
@@ -74,13 +74,13 @@ def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | N
     found = [cast for cast in casts if cast is not None]
     of = _Attention(node, softmax, product, tuple(found), added is not None)
     if not found:
-        return None if added is None else Match(pattern, (node, softmax, product), (product,), {"attention": of})
+        return None if added is None else Match(pattern, (node, softmax, product), (product,), of)
     behind = _cast_back(product)
     nodes = (*(n for cast in found for n in cast.nodes), node, softmax, product, *behind)
     inside = set(nodes)
     if len(found) < 3 or not behind or any(user not in inside for n in nodes[:-1] for user in n.users):
         return None
-    return Match(pattern, nodes, (behind[-1],), {"attention": of})
+    return Match(pattern, nodes, (behind[-1],), of)
 
 
 def _cast(node: Node) -> _Cast | None:
@@ -115,10 +115,10 @@ def _is_causal(added: Node) -> bool:
     return full.target is aten.full.default and bool(full.args[1] == -math.inf)
 
 
-def engine_attention(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    if "refused" in match.bound:
-        raise RefusedError(match.bound["refused"])
-    of: _Attention = match.bound["attention"]
+def engine_attention(match: Match[_Attention | str], emitter: EngineEmitter) -> Sequence[View]:
+    of = match.bound
+    if isinstance(of, str):
+        raise RefusedError(of)
     if not emitter.sizes.has_vector_side:
         raise RefusedError("the command needs the vector side, which this engine does not have")
     wide = bool(of.casts)

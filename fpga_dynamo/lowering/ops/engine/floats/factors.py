@@ -9,6 +9,7 @@ products are 0, so the one that counts is rounded once, as eager's is. Tests: te
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
@@ -38,7 +39,16 @@ _SIDE = 4
 """Rows and columns of the image that a block's numbers are spread over: 16 pixels, in two times four taps."""
 
 
-def match_factors(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class FactorParts:
+    """An image, the image of one pixel that it is multiplied by, and what follows."""
+
+    ending: Ending
+    image: Node
+    pixel: Node
+
+
+def match_factors(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[FactorParts] | None:
     """An image by an image of one pixel, in either order, and limits or a function behind it."""
     left, right = node.args
     if not isinstance(left, Node) or not isinstance(right, Node) or left is right:
@@ -49,7 +59,7 @@ def match_factors(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
     if shape(image) != shape(node) or len(shape(node)) != 4 or shape(pixel) != (*shape(node)[:2], 1, 1):
         return None
     end = limited(node, graph)
-    return Match(pattern, (node, *end.nodes), (end.last,), {"ending": end, "image": image, "pixel": pixel})
+    return Match(pattern, (node, *end.nodes), (end.last,), FactorParts(end, image, pixel))
 
 
 def _narrow(node: Node) -> Node:
@@ -59,9 +69,9 @@ def _narrow(node: Node) -> Node:
     return node
 
 
-def engine_factors(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    end: Ending = match.bound["ending"]
-    image, pixel = match.bound["image"], match.bound["pixel"]
+def engine_factors(match: Match[FactorParts], emitter: EngineEmitter) -> Sequence[View]:
+    end = match.bound.ending
+    image, pixel = match.bound.image, match.bound.pixel
     of_engine(image, "operand", emitter.sizes)
     of_engine(pixel, "channel factor", emitter.sizes)
     x = images_of(emitter.view(image), "operand")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM
 from fpga_dynamo.lowering.ops.engine.common.images import ones, uniform_windows, window_command, windows
+from fpga_dynamo.lowering.ops.engine.common.joins import Join
 from fpga_dynamo.lowering.ops.engine.floats.endings import (
     Ending,
     channel_parameters,
@@ -134,7 +135,15 @@ def _image(node: Node, emitter: EngineEmitter) -> Images:
 # --- element by element -----------------------------------------------------------------------------------------------
 
 
-def match_sum(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class ElementWiseParts:
+    """The operand that the array multiplies by 1, and what follows."""
+
+    ending: Ending
+    input: Node
+
+
+def match_sum(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementWiseParts] | None:
     """A sum of two values of one shape, and limits behind it: a product by 1 whose ending that is."""
     left = node.args[0]
     if not isinstance(left, Node) or (right := residual_of(left, node)) is None or right is left:
@@ -142,18 +151,18 @@ def match_sum(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     if any(graph.is_static(arg) for arg in (left, right)):
         return None
     end = replace(limited(node, graph), residual=right)
-    return Match(pattern, (node, *end.nodes), (end.last,), {"ending": end, "input": left})
+    return Match(pattern, (node, *end.nodes), (end.last,), ElementWiseParts(end, left))
 
 
-def match_limit(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_limit(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementWiseParts] | None:
     """Limits that no product stands in front of."""
     if not is_limit(node) or graph.is_static(operand(node, 0)):
         return None
     end = Ending((), node, limits=activation(node) or Activation())
-    return Match(pattern, (node,), (node,), {"ending": end, "input": operand(node, 0)})
+    return Match(pattern, (node,), (node,), ElementWiseParts(end, operand(node, 0)))
 
 
-def match_function(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_function(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementWiseParts] | None:
     """Functions that no product stands in front of."""
     if not graph.engine_functions or not is_function_of_one(node, torch.bfloat16):
         return None
@@ -166,21 +175,21 @@ def match_function(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
     if whole.refusal:
         nodes, whole = (node,), function_of([node])
     end = Ending(nodes[1:], nodes[-1], function=whole)
-    return Match(pattern, nodes, (nodes[-1],), {"ending": end, "input": source})
+    return Match(pattern, nodes, (nodes[-1],), ElementWiseParts(end, source))
 
 
-def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementWiseParts] | None:
     """A batch norm that no convolution stands in front of, a sum and limits behind it."""
     source = operand(node, 0)
     if len(source.users) != 1:
         return None
     end = ending(source, graph)
-    return None if end.norm is not node else Match(pattern, end.nodes, (end.last,), {"ending": end, "input": source})
+    return None if end.norm is not node else Match(pattern, end.nodes, (end.last,), ElementWiseParts(end, source))
 
 
-def engine_element_wise(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    end: Ending = match.bound["ending"]
-    source: Node = match.bound["input"]
+def engine_element_wise(match: Match[ElementWiseParts], emitter: EngineEmitter) -> Sequence[View]:
+    end = match.bound.ending
+    source = match.bound.input
     of_engine(source, "operand", emitter.sizes)
     own = {"weight_kind": WeightKind.DIAGONAL, **fields(end, emitter)}
     if len(shape(match.root)) == 4:
@@ -206,21 +215,21 @@ def _of_rows(root: Node, x: Images, own: dict[str, Any], end: Ending, emitter: E
 # --- concatenation ----------------------------------------------------------------------------------------------------
 
 
-def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Join] | None:
     parts = node.args[0]
     assert isinstance(parts, (tuple, list))
     given = [part for part in parts if isinstance(part, Node)]
-    return Match(pattern, (node,), (node,), {"parts": given}) if given else None
+    return Match(pattern, (node,), (node,), Join(given)) if given else None
 
 
-def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_join(match: Match[Join], emitter: EngineEmitter) -> Sequence[View]:
     """Parts that were not written to their place are copied there, images by the array."""
     node = match.root
     of_engine(node, "result", emitter.sizes)
     if len(shape(node)) != 4 or argument(node, "dim", 1, 0) % 4 != 1:
         raise RefusedError("concatenation is supported along channels only: the engine moves no pixels")
     out, first = emitter.result(node), 0
-    for part in match.bound["parts"]:
+    for part in match.bound.parts:
         count = shape(part)[1]
         place = out.narrow(1, first, count)
         first += count

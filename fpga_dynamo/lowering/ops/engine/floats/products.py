@@ -35,25 +35,25 @@ from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
 from fpga_dynamo.lowering.ops.matmul.matmul import operands_of
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
-Matcher = Callable[[Pattern, Node, GraphInfo], Match | None]
+Matcher = Callable[[Pattern, Node, GraphInfo], Match[Ending] | None]
 
 
 # --- convolutions -----------------------------------------------------------------------------------------------------
 
 
 def _convolution(*, alone: bool) -> Matcher:
-    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
         if not graph.from_inputs(operand(node, 1)):
             return None
         end = ending(node, graph, alone=alone)
-        return Match(pattern, (node, *end.nodes), (end.last,), {"ending": end})
+        return Match(pattern, (node, *end.nodes), (end.last,), end)
 
     return match
 
 
-def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_convolution(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
-    end: Ending = match.bound["ending"]
+    end = match.bound
     weight = operand(node, 1)
     refuse_convolution(node, emitter)
     of_engine(weight, "weight", emitter.sizes)
@@ -77,18 +77,18 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 
 
 def _matmul(*, alone: bool) -> Matcher:
-    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
         addend, _, right = operands_of(node)
         biased = addend is not None and argument(node, "beta", 3, 1) != 0
         # A product of two maps adds nothing: the streams of what is added bring the second operand.
         alone_ = alone or not graph.is_static(repeated_matrix(right))
         end = ending(node, graph, rows=True, alone=alone_, biased=biased)
-        return Match(pattern, (node, *end.nodes), (end.last,), {"ending": end})
+        return Match(pattern, (node, *end.nodes), (end.last,), end)
 
     return match
 
 
-def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_matmul(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
     addend, left, right = operands_of(node)
     of_engine(left, "left operand", emitter.sizes)
@@ -98,7 +98,7 @@ def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         addend = None
     if not isinstance(alpha, (int, float)) or (addend is not None and (beta, alpha) != (1, 1)):
         raise RefusedError("scaling by alpha or beta is not supported")
-    end: Ending = replace(match.bound["ending"], scale=match.bound["ending"].scale * alpha)
+    end = replace(match.bound, scale=match.bound.scale * alpha)
     right = repeated_matrix(right)
     if not emitter.graph.is_static(right):
         return _heads(match, end, addend, left, right, emitter)
@@ -108,7 +108,7 @@ def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 
 
 def _linear(
-    match: Match, end: Ending, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter
+    match: Match[Ending], end: Ending, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter
 ) -> Sequence[View]:
     node = match.nodes[0]
     depth, columns = shape(right)
@@ -128,7 +128,7 @@ def _linear(
 
 
 def _heads(
-    match: Match, end: Ending, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter
+    match: Match[Ending], end: Ending, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter
 ) -> Sequence[View]:
     node = match.nodes[0]
     if addend is not None:

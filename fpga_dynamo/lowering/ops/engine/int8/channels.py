@@ -47,7 +47,15 @@ class _Chain:
     shuffled: bool = False
 
 
-def match_channels(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+@dataclass(frozen=True)
+class ChannelParts:
+    """sources: images side by side. places: of each output, (source, channel) of its channels."""
+
+    sources: Sequence[Node]
+    places: Sequence[Places]
+
+
+def match_channels(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ChannelParts] | None:
     """Concatenated, shuffled, split, in this order; nothing where whole blocks stay together."""
     if node.target is aten.cat.default:
         sources = list(node.args[0])  # type: ignore[arg-type]
@@ -66,10 +74,10 @@ def match_channels(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
     splits = sole_user(chain.nodes[-1]) if chain.nodes else node
     parts = {} if splits is None else _parts(splits)
     if not parts:
-        whole = {"sources": sources, "places": (chain.places,)}
+        whole = ChannelParts(sources, (chain.places,))
         return Match(pattern, chain.nodes, (chain.nodes[-1],), whole) if chain.nodes else None
     cut = tuple(chain.places[first:behind] for first, behind in parts.values())
-    return Match(pattern, (*chain.nodes, splits, *parts), tuple(parts), {"sources": sources, "places": cut})  # type: ignore[arg-type]
+    return Match(pattern, (*chain.nodes, splits, *parts), tuple(parts), ChannelParts(sources, cut))  # type: ignore[arg-type]
 
 
 def is_within_blocks(node: Node) -> bool:
@@ -124,13 +132,13 @@ def _parts(split: Node) -> dict[Node, tuple[int, int]]:
     return {item: (ends[n] - counts[n], ends[n]) for item, n in spans.items()}
 
 
-def engine_channels(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_channels(match: Match[ChannelParts], emitter: EngineEmitter) -> Sequence[View]:
     found = []
-    for node, places in zip(match.outputs, match.bound["places"], strict=True):
-        out = _as_it_lies(match.bound["sources"], places, emitter)
+    for node, places in zip(match.outputs, match.bound.places, strict=True):
+        out = _as_it_lies(match.bound.sources, places, emitter)
         if out is None:
             out = emitter.result(node)
-            _select(match.bound["sources"], places, images_of(out, "result"), node, emitter)
+            _select(match.bound.sources, places, images_of(out, "result"), node, emitter)
         found.append(out)
     return found
 

@@ -26,13 +26,14 @@ from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
 from fpga_dynamo.lowering.ops.engine.int8.transposed import engine_transposed
 from fpga_dynamo.lowering.ops.quantised.convolution import CONVOLUTION
+from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
 from fpga_dynamo.lowering.ops.quantised.packing import Parameters, weights_of
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_convolution(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     source, node = match.nodes[:2]
-    found, end = dequantized(source), match.bound["ending"]
+    found, end = dequantized(source), match.bound
     weights = weights_of(operand(node, 1), emitter.graph)
     assert found is not None
     if isinstance(weights, str):

@@ -13,20 +13,20 @@ from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import element_wise, scale_of_elements
-from fpga_dynamo.lowering.ops.quantised.elementwise import ADD, LOOKUP
+from fpga_dynamo.lowering.ops.quantised.elementwise import ADD, LOOKUP, PairParts
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.ops.quantised.tables import table_of
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_add(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_add(match: Match[PairParts], emitter: EngineEmitter) -> Sequence[View]:
     """On the vector side, element by element as the maps lie."""
-    node, scale = match.bound["node"], quantizes(match.root)
+    scale = quantizes(match.root)
     assert scale is not None
-    if any(shape(arg) != shape(match.root) for arg in node.args):
+    if any(shape(arg) != shape(match.root) for arg in match.bound.operands):
         raise RefusedError("a broadcast operand is not supported")
-    (left, a), (right, b) = (dequantized(arg) for arg in node.args)  # type: ignore[misc]
-    low, high = limits(match.bound["activation"], scale)
+    (left, right), (a, b) = match.bound.integers, match.bound.scales
+    low, high = limits(match.bound.activation, scale)
     command = VectorCommand(
         input_scale=scale_of_elements(a.scale / scale.scale),
         input_zero=a.zero,

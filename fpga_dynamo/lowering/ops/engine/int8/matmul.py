@@ -22,8 +22,8 @@ from fpga_dynamo.lowering.ops.quantised.product import Product
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    product: Product = match.bound["product"]
+def engine_matmul(match: Match[Product], emitter: EngineEmitter) -> Sequence[View]:
+    product = match.bound
     of_engine(product.left, "left operand", emitter.sizes)
     if argument(product.node, "beta", 3, 1) != 1 or argument(product.node, "alpha", 4, 1) != 1:
         raise RefusedError("scaling by alpha or beta is not supported")
@@ -34,7 +34,7 @@ def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     return engine_product(match, emitter)
 
 
-def _linear(match: Match, product: Product, scale: Scale, emitter: EngineEmitter) -> Sequence[View]:
+def _linear(match: Match[Product], product: Product, scale: Scale, emitter: EngineEmitter) -> Sequence[View]:
     """By weights: a convolution of 1 x 1, whose pixels are the rows; of a flattened image one as large as the image."""
     integers, node, end, weights = product.left, product.node, product.ending, product.weights
     if not isinstance(weights, Weights):

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch.fx import Node
-
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation
 from fpga_dynamo.ir.graph import aten, shape
-from fpga_dynamo.ir.quantised import dequantized, quantizes
+from fpga_dynamo.ir.quantised import quantizes
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import element_wise, scale_of_elements
-from fpga_dynamo.lowering.ops.quantised.elementwise import match_two
+from fpga_dynamo.lowering.ops.quantised.elementwise import PairParts, match_two
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.patterns import Match
 
@@ -26,16 +24,15 @@ _GREATEST = 255.0 * 255.0
 """Of a product of two differences of integers of eight bits."""
 
 
-def engine_multiply(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    node, scale = match.bound["node"], quantizes(match.root)
+def engine_multiply(match: Match[PairParts], emitter: EngineEmitter) -> Sequence[View]:
+    scale, of = quantizes(match.root), match.bound
     assert scale is not None
-    whole = [arg for arg in node.args if shape(arg) == shape(match.root)]
+    whole = [i for i, arg in enumerate(of.operands) if shape(arg) == shape(match.root)]
     if not whole:
         raise RefusedError("two broadcast operands are not supported")
-    first: Node = whole[0]
-    second = node.args[1] if first is node.args[0] else node.args[0]
-    (left, a), (right, b) = dequantized(first), dequantized(second)  # type: ignore[misc]
-    low, high = limits(match.bound["activation"], scale)
+    first, second = whole[0], 1 - whole[0]
+    left, right, a, b = of.integers[first], of.integers[second], of.scales[first], of.scales[second]
+    low, high = limits(match.bound.activation, scale)
     command = VectorCommand(
         operation=VectorOperation.MULTIPLY,
         input_scale=scale_of_elements(a.scale * b.scale / scale.scale, _GREATEST),

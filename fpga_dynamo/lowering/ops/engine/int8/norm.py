@@ -43,7 +43,7 @@ _SEEN = 256
 _PIXEL = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
 
-def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
     """Of dequantised values, by static statistics that nobody asks for, and its ending."""
     item = value_of(node)
     if item is None or dequantized(operand(node, 0)) is None or not is_packable(node, graph):
@@ -53,12 +53,12 @@ def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     end = ending(item, graph)
     if end.scale is None:
         return None
-    return Match(pattern, (operand(node, 0), node, *node.users, *end.nodes), (end.last,), {"ending": end})
+    return Match(pattern, (operand(node, 0), node, *node.users, *end.nodes), (end.last,), end)
 
 
-def engine_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_norm(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     source, node = match.nodes[:2]
-    end: Ending = match.bound["ending"]
+    end = match.bound
     found = dequantized(source)
     assert found is not None and end.first_scale is not None
     integers, scale = found

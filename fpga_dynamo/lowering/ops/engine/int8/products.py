@@ -20,9 +20,9 @@ from fpga_dynamo.lowering.ops.quantised.product import Product
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_product(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_product(match: Match[Product], emitter: EngineEmitter) -> Sequence[View]:
     """Of two maps, for each head."""
-    product: Product = match.bound["product"]
+    product = match.bound
     end, node, scale, other = product.ending, product.node, product.scale, product.other
     assert isinstance(scale, Scale) and other is not None
     of_engine(product.right, "right operand", emitter.sizes)

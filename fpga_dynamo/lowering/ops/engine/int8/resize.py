@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch.fx import Node
-
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine
 from fpga_dynamo.ir.graph import operand, shape
@@ -25,9 +23,9 @@ MOST = 8
 """The largest factor: one command for each of its phases, and float32's inverses up to here are not below the exact."""
 
 
-def engine_resize(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_resize(match: Match[Match], emitter: EngineEmitter) -> Sequence[View]:
     """The commands of a resize whose bytes are those of its operand. Raises RefusedError for others."""
-    node: Node = match.bound["inner"].root
+    node = match.bound.root
     if node.target not in NEAREST:
         raise RefusedError("bilinear resizing is not supported; the engine supports nearest")
     if not emitter.sizes.interleaves:

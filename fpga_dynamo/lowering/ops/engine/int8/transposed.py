@@ -32,10 +32,10 @@ from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_transposed(match: Match, weights: Weights, emitter: EngineEmitter) -> Sequence[View]:
+def engine_transposed(match: Match[Ending], weights: Weights, emitter: EngineEmitter) -> Sequence[View]:
     """Commands for each phase, and those that put them together. Raises RefusedError."""
     node: Node = match.nodes[1]
-    end: Ending = match.bound["ending"]
+    end = match.bound
     if weights.axis not in (None, 1):
         raise RefusedError("a weight scale per input channel is not supported; use one per tensor or output channel")
     if end.residual is not None:
@@ -53,10 +53,12 @@ def engine_transposed(match: Match, weights: Weights, emitter: EngineEmitter) ->
     return [out]
 
 
-def _phase(match: Match, weights: Weights, place: Sequence[Axis], y: Images | None, emitter: EngineEmitter) -> Images:
+def _phase(
+    match: Match[Ending], weights: Weights, place: Sequence[Axis], y: Images | None, emitter: EngineEmitter
+) -> Images:
     """The command of a phase, and its result: `y`, or a map of its own."""
     source, node = match.nodes[:2]
-    found, end = dequantized(source), match.bound["ending"]
+    found, end = dequantized(source), match.bound
     assert found is not None
     if place[-1].padding < 0:
         raise RefusedError("transposed convolution with windows that begin right of the first column is not supported")

@@ -31,6 +31,7 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.engine_patterns import engine_only
+from fpga_dynamo.lowering.ops.engine.common.joins import Join
 from fpga_dynamo.lowering.ops.engine.common.phases import join
 from fpga_dynamo.lowering.ops.engine.common.vector_rows import all_of, are_alike, emit, is_whole, row_by_row
 from fpga_dynamo.lowering.ops.engine.int8.channels import is_within_blocks
@@ -187,14 +188,14 @@ def pack_affine(params: tuple[Any, ...], gamma: torch.Tensor | None, beta: torch
 # --- concatenation ----------------------------------------------------------------------------------------------------
 
 
-def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Join] | None:
     """A concatenation of integers of eight bits."""
     parts = node.args[0]
     assert isinstance(parts, (tuple, list))
     given = [part for part in parts if isinstance(part, Node)]
     if not given or node.meta["val"].dtype is not torch.int8 or is_within_blocks(node):
         return None
-    return Match(pattern, (node,), (node,), {"parts": given})
+    return Match(pattern, (node,), (node,), Join(given))
 
 
 def channel_axis(node: Node) -> bool:
@@ -203,14 +204,14 @@ def channel_axis(node: Node) -> bool:
     return argument(node, "dim", 1, 0) % rank == (1 if rank == 4 else rank - 1)
 
 
-def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+def engine_join(match: Match[Join], emitter: EngineEmitter) -> Sequence[View]:
     """Parts that were not written to their place are copied there."""
     node = match.root
     if not channel_axis(node):
-        return [_join_pixels(node, match.bound["parts"], emitter)]
+        return [_join_pixels(node, match.bound.parts, emitter)]
     out = emitter.result(node)
     axis, first = (1 if len(shape(node)) == 4 else len(shape(node)) - 1), 0
-    for part in match.bound["parts"]:
+    for part in match.bound.parts:
         count = shape(part)[axis]
         place = out.narrow(axis, first, count)
         first += count
