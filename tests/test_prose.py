@@ -44,10 +44,15 @@ def test_a_page_of_long_sentences_is_found() -> None:
     assert not in_page(f"# {sentence}\n\n| {sentence} |\n|---|\n\nA short one.\n"), "headings and cells do not count"
 
 
-@pytest.mark.parametrize("more", [1, -1])
-def test_the_number_allowed_is_the_number_found(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prose, "pages", lambda: [])
-    monkeypatch.setattr(prose, "SOURCES", ("hls_kernels",))
+def test_a_finding_in_a_page_or_a_source_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, folder = tmp_path / "page.md", tmp_path / "package"
+    folder.mkdir()
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    monkeypatch.setattr(prose, "SOURCES", ("package",))
+    page.write_text("A short one.\n")
     assert prose.main([]) == 0
-    monkeypatch.setattr(prose, "LEGACY", {"hls_kernels": prose.LEGACY.get("hls_kernels", 0) + more})
+    (folder / "module.py").write_text('"""It is compiled anew."""\n')
+    assert prose.main([]) == 1
+    (folder / "module.py").unlink()
+    page.write_text("It is compiled anew.\n")
     assert prose.main([]) == 1
