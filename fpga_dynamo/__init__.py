@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         XclbinError,
     )
     from fpga_dynamo.frontend.backend import fpga, refresh_weights
-    from fpga_dynamo.frontend.join import join_parameters
+    from fpga_dynamo.frontend.flat_parameters import join_parameters
     from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
     from fpga_dynamo.options import Options
     from fpga_dynamo.runtime.observe.counters import reset_stats, stats
@@ -86,7 +86,7 @@ _DEFINED_IN = {
     "devices": "tools.devices",
     "explain": "tools.explain",
     "fpga": "frontend.backend",
-    "join_parameters": "frontend.join",
+    "join_parameters": "frontend.flat_parameters",
     "refresh_weights": "frontend.backend",
     "register_core": "codegen.core",
     "register_pattern": "lowering.patterns",

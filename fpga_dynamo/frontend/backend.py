@@ -21,8 +21,8 @@ from fpga_dynamo.errors import FpgaError, NotLoweredError
 from fpga_dynamo.frontend.ahead import FpgaCode, Snapshot
 from fpga_dynamo.frontend.double_backward import DoubleBackward
 from fpga_dynamo.frontend.dropouts import drop_idle_dropouts, refuse_recurrence
+from fpga_dynamo.frontend.eager_ops import StrictWatch
 from fpga_dynamo.frontend.frames import Frames, Gap, note_gap
-from fpga_dynamo.frontend.outside import StrictWatch
 from fpga_dynamo.frontend.platform import with_recipe
 from fpga_dynamo.ir.program import Program
 from fpga_dynamo.ir.target import Target

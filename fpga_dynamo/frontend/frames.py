@@ -4,7 +4,7 @@ For each call of ``torch.compile`` with this backend a :class:`Frames` looks at 
 
 - it has recurrent layers traced where no gradients are recorded;
 - it records each :class:`Gap`, a frame or a place in one that runs in eager mode, with Dynamo's reason;
-- under `strict` it has what runs in the gaps watched (:mod:`fpga_dynamo.frontend.outside`).
+- under `strict` it has what runs in the gaps watched (:mod:`fpga_dynamo.frontend.eager_ops`).
 
 How Dynamo is made to show them: :mod:`fpga_dynamo.torch_internals.frames`.
 """

@@ -28,7 +28,7 @@ from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering
 from fpga_dynamo.lowering.ops.matmul import bf16, bf16_casts, matmul
 from fpga_dynamo.lowering.ops.movement import borders, movement, resampling, shuffle
 from fpga_dynamo.lowering.ops.normalization import normalization, rms_norm, training
-from fpga_dynamo.lowering.ops.quantised import between, casts, integer_products, own_scales
+from fpga_dynamo.lowering.ops.quantised import casts, float_operators, integer_products, tensor_scales
 from fpga_dynamo.lowering.ops.quantised import convolution as convolution_int8
 from fpga_dynamo.lowering.ops.quantised import elementwise as elementwise_int8
 from fpga_dynamo.lowering.ops.quantised import matmul as matmul_int8
@@ -44,7 +44,7 @@ CORES: tuple[Pattern, ...] = (
     *matmul_int8.PATTERNS,
     *elementwise_int8.PATTERNS,
     *convolution_int8.PATTERNS,
-    *between.PATTERNS,
+    *float_operators.PATTERNS,
     *shuffle.PATTERNS,  # Ahead of "cat", which matches the concatenation alone.
     *attention.PATTERNS,  # Ahead of the products, which match the two of an attention one by one.
     *scan.PATTERNS,  # Ahead of "flip": a backward pass flips what it sums.
@@ -74,7 +74,7 @@ CORES: tuple[Pattern, ...] = (
     # Patterns that merge match what all others have left, whatever their place; so they stand last.
     *pointwise.PATTERNS,
     *casts.PATTERNS,
-    *own_scales.PATTERNS,
+    *tensor_scales.PATTERNS,
 )
 """What the cores compute."""
 

@@ -15,8 +15,8 @@ from torch.fx import Node
 from fpga_dynamo.codegen.cost import transfer_seconds
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.frontend.backend import collect_programs, fpga
+from fpga_dynamo.frontend.eager_ops import OutsideOp, OutsideOps
 from fpga_dynamo.frontend.frames import Gap, observe_gaps
-from fpga_dynamo.frontend.outside import OutsideOp, OutsideOps
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.flops import macs

@@ -35,14 +35,14 @@ from fpga_dynamo.lowering.names import graph_name
 from fpga_dynamo.lowering.order import refuse_unknown
 from fpga_dynamo.lowering.passes.cores.emit import emit_segment
 from fpga_dynamo.lowering.passes.engine.launch import lower_on_engine
-from fpga_dynamo.lowering.passes.rewrite.heads import tell_heads_apart
 from fpga_dynamo.lowering.passes.rewrite.normalise import normalise
 from fpga_dynamo.lowering.passes.rewrite.sink import sink_views
+from fpga_dynamo.lowering.passes.rewrite.split_heads import split_heads
 from fpga_dynamo.lowering.passes.rewrite.unsigned import without_signs
 from fpga_dynamo.lowering.passes.select.claim import claim
 from fpga_dynamo.lowering.passes.select.partition import Partition, Segment, cores, partition
 from fpga_dynamo.lowering.patterns import Match
-from fpga_dynamo.lowering.users_patterns import Mistakes
+from fpga_dynamo.lowering.user_patterns import Mistakes
 from fpga_dynamo.options import Options
 
 log = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class Steps:
     plan: Callable[[GraphInfo, Options, Mistakes], Plan]
 
 
-CORES = Steps(rewrites=(without_signs, normalise, tell_heads_apart), plan=_plan_for_cores)
+CORES = Steps(rewrites=(without_signs, normalise, split_heads), plan=_plan_for_cores)
 ENGINE = Steps(rewrites=(normalise, sink_views), plan=_plan_for_engine)
 
 

@@ -19,8 +19,8 @@ from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Resample
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image
-from fpga_dynamo.lowering.ops.ends import FLOATS, Ends
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
+from fpga_dynamo.lowering.ops.io_scales import FLOATS, Ends
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.tracing.strides import smallest
 

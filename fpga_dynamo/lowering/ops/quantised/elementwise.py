@@ -19,10 +19,10 @@ from fpga_dynamo.ir.quantised import QUANTIZE, Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import AddInt8, LookupInt8
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
-from fpga_dynamo.lowering.ops.of_one import is_function_of_one
 from fpga_dynamo.lowering.ops.quantised.casts import cycles, parts, placed_like, walk
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
+from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 for _name, _operands in (("add_int8", 3), ("lookup_int8", 2)):

@@ -20,8 +20,8 @@ from fpga_dynamo.ir.graph import GraphInfo, aten, shape, value
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import Buffer, View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
-from fpga_dynamo.lowering.ops.of_one import is_function_of_one
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
+from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
 from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 
 _LIMITS = ("ACT_NONE", "ACT_RELU", "ACT_CLAMP")

@@ -2,7 +2,7 @@
 ``aten._int_mm``.
 
 That is what torchao's dynamic quantisation (``Int8DynamicActivationInt8WeightConfig``) leaves. Legality and commands:
-product.py, tests: tests/lowering/test_quantised_own_scales.py.
+product.py, tests: tests/lowering/test_quantised_tensor_scales.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Matrix products of dequantised values, with their ending in one command: mm, addmm and bmm.
 
-Patterns; legality and commands: product.py, tests: tests/lowering/test_quantised.py, test_quantised_own_scales.py.
+Patterns; legality and commands: product.py, tests: tests/lowering/test_quantised.py, test_quantised_tensor_scales.py.
 """
 
 from __future__ import annotations

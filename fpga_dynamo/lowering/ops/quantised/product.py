@@ -33,7 +33,6 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
 from fpga_dynamo.lowering.ops.matmul.matmul import reshaped
 from fpga_dynamo.lowering.ops.packing import int8_panel_vectors
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, fields, residual_integers, table_in
-from fpga_dynamo.lowering.ops.quantised.own_scales import TOO_OLD, scales, takes_scales
 from fpga_dynamo.lowering.ops.quantised.packing import (
     PARAMETERS,
     QUAD,
@@ -44,6 +43,7 @@ from fpga_dynamo.lowering.ops.quantised.packing import (
     pack_one_scale,
     turns,
 )
+from fpga_dynamo.lowering.ops.quantised.tensor_scales import TOO_OLD, scales, takes_scales
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 

@@ -35,8 +35,8 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_rounded
-from fpga_dynamo.lowering.ops.ends import FLOATS, Ends
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
+from fpga_dynamo.lowering.ops.io_scales import FLOATS, Ends
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, anchor_and_items
 
 SOFTMAX_PASSES = 3

@@ -19,7 +19,7 @@ from fpga_dynamo.lowering.passes.cores.memory import plan_memory
 from fpga_dynamo.lowering.passes.cores.place import plan_places
 from fpga_dynamo.lowering.passes.select.partition import Segment
 from fpga_dynamo.lowering.patterns import TABLE, Match
-from fpga_dynamo.lowering.users_patterns import asked_to_lower, check_command
+from fpga_dynamo.lowering.user_patterns import asked_to_lower, check_command
 
 
 def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, bands: bool = False) -> Lowered:

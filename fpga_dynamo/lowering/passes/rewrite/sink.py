@@ -1,4 +1,4 @@
-"""Pass (before the engine's claims): views move behind element-wise work, so that products are next to their endings.
+"""Pass (before the engine's claims): views move behind element-wise work, so that products are next to their epilogues.
 
 Between a product and what its command could do in its epilogue often stands a view, as whoever wrote the model thinks
 of rows as of batches. Nothing is moved that changes the order of elements: only reshapes, and permutations of
@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, aten, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, dequantized, quantizes
-from fpga_dynamo.lowering.ops.of_one import is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
 from fpga_dynamo.lowering.patterns import sole_user
 
 _ORDERS = (aten.permute.default, aten.transpose.int, aten.t.default)

@@ -16,7 +16,7 @@ from fpga_dynamo.lowering.passes.select.constants import refuse_constants
 from fpga_dynamo.lowering.passes.select.fuse import fuse
 from fpga_dynamo.lowering.passes.select.legality import refuse_illegal
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
-from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
+from fpga_dynamo.lowering.user_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
 from fpga_dynamo.torch_internals.dispatch import OpOverload
 
 

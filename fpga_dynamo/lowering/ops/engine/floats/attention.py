@@ -21,9 +21,9 @@ from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags, Vector
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, is_view, operand, shape, value
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
-from fpga_dynamo.lowering.ops.engine.common.heads import seen_as
+from fpga_dynamo.lowering.ops.engine.common.head_products import seen_as
 from fpga_dynamo.lowering.ops.engine.common.vector_rows import all_of, emit
-from fpga_dynamo.lowering.ops.engine.floats.endings import Ending
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import Ending
 from fpga_dynamo.lowering.ops.engine.floats.map_products import product_of_maps
 from fpga_dynamo.lowering.ops.engine.floats.rows import exponentials
 from fpga_dynamo.lowering.ops.matmul.matmul import operands_of

@@ -19,7 +19,7 @@ from fpga_dynamo.codegen.engine.maps import Images, Map
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.view import ceil_div
 from fpga_dynamo.lowering.ops.engine.common.images import WeightLine
-from fpga_dynamo.lowering.ops.engine.floats.endings import WITHOUT_LIMITS, Ending, parameters
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import WITHOUT_LIMITS, Ending, parameters
 
 
 def emit(

@@ -25,7 +25,7 @@ from fpga_dynamo.ir.graph import GraphInfo, aten, shape
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.common.images import WeightLine, element_of, window_command
-from fpga_dynamo.lowering.ops.engine.floats.endings import (
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import (
     WITHOUT_LIMITS,
     Ending,
     channel_parameters,

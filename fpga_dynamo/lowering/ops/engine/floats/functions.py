@@ -23,7 +23,7 @@ from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.sizes import FUNCTION_EXPONENTS as EXPONENTS
 from fpga_dynamo.codegen.engine.sizes import FUNCTION_MANTISSAS as MANTISSAS
 from fpga_dynamo.ir.graph import GraphInfo
-from fpga_dynamo.lowering.ops.of_one import is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
 from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 

@@ -10,8 +10,8 @@ from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, is_view, shape, value
 from fpga_dynamo.ir.view import View
-from fpga_dynamo.lowering.ops.engine.common.heads import heads_product, seen_as
-from fpga_dynamo.lowering.ops.engine.floats.endings import Ending, fields, parameters
+from fpga_dynamo.lowering.ops.engine.common.head_products import heads_product, seen_as
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import Ending, fields, parameters
 
 
 def product_of_maps(

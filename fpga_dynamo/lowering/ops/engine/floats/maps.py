@@ -25,7 +25,7 @@ from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM
 from fpga_dynamo.lowering.ops.engine.common.images import ones, uniform_windows, window_command, windows
 from fpga_dynamo.lowering.ops.engine.common.joins import Join
-from fpga_dynamo.lowering.ops.engine.floats.endings import (
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import (
     Ending,
     channel_parameters,
     ending,
@@ -38,8 +38,8 @@ from fpga_dynamo.lowering.ops.engine.floats.endings import (
 )
 from fpga_dynamo.lowering.ops.engine.floats.functions import behind, function_of
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, residual_of
-from fpga_dynamo.lowering.ops.of_one import FUNCTIONS, WITH_NUMBER, is_function_of_one
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
+from fpga_dynamo.lowering.ops.unary_functions import FUNCTIONS, WITH_NUMBER, is_function_of_one
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _ONE = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))

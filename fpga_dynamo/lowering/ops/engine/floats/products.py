@@ -1,6 +1,6 @@
 """Products of bfloat16 and float32 on the hardware engine: convolutions, matrices by weights, and two maps by heads.
 
-What stands behind them is their ending (endings.py). An engine sums in float32, each tap's channels in pairs, then tap
+What stands behind them is their ending (epilogue.py). An engine sums in float32, each tap's channels in pairs, then tap
 by tap, so sums are rounded in another order than eager mode's. Tests: tests/lowering/test_engine_floats.py.
 """
 
@@ -17,7 +17,7 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape, valu
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.convolution.convolution import macs_of
-from fpga_dynamo.lowering.ops.engine.common.heads import seen_as
+from fpga_dynamo.lowering.ops.engine.common.head_products import seen_as
 from fpga_dynamo.lowering.ops.engine.common.images import (
     WeightLine,
     as_image,
@@ -29,7 +29,7 @@ from fpga_dynamo.lowering.ops.engine.common.images import (
 )
 from fpga_dynamo.lowering.ops.engine.common.rows import linear, matrix_weights
 from fpga_dynamo.lowering.ops.engine.floats.depth import emit
-from fpga_dynamo.lowering.ops.engine.floats.endings import Ending, ending, fields, residual
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import Ending, ending, fields, residual
 from fpga_dynamo.lowering.ops.engine.floats.map_products import product_of_maps
 from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
 from fpga_dynamo.lowering.ops.matmul.matmul import operands_of

@@ -11,7 +11,7 @@ from fpga_dynamo.ir.graph import argument, shape, value
 from fpga_dynamo.ir.quantised import OwnScale, Scale
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
-from fpga_dynamo.lowering.ops.engine.common.heads import seen_as
+from fpga_dynamo.lowering.ops.engine.common.head_products import seen_as
 from fpga_dynamo.lowering.ops.engine.common.rows import linear, matrix_weights
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params

@@ -12,7 +12,7 @@ from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, is_view, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale
 from fpga_dynamo.ir.view import View, align
-from fpga_dynamo.lowering.ops.engine.common.heads import heads_product, seen_as
+from fpga_dynamo.lowering.ops.engine.common.head_products import heads_product, seen_as
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale

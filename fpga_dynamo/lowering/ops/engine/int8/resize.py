@@ -16,7 +16,7 @@ from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops.engine.common.phases import image_of_phases
 from fpga_dynamo.lowering.ops.movement.resampling import NEAREST
-from fpga_dynamo.lowering.ops.quantised.between import RESIZE
+from fpga_dynamo.lowering.ops.quantised.float_operators import RESIZE
 from fpga_dynamo.lowering.patterns import Match
 
 MOST = 8

@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 
 import fpga_dynamo
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.frontend.join import JOINED
+from fpga_dynamo.frontend.flat_parameters import JOINED
 from fpga_dynamo.testing.quantised import Weights, quantize, rounded
 from tests.lowering.lowering_cases import programs_of
 from tests.lowering.quantised_kit import I8, check

@@ -1,6 +1,6 @@
 """Floating-point values to 8-bit integers and back by scales that are tensors: of all elements, or of each row.
 
-Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised_own_scales.py. How such
+Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised_tensor_scales.py. How such
 scales are computed: lowering/passes/rewrite/qparams.py.
 """
 

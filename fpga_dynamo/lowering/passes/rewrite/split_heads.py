@@ -15,7 +15,7 @@ from fpga_dynamo.ir.graph import RESHAPE_TARGETS, aten, shape, value
 from fpga_dynamo.ir.sizes.tensor import dense_like
 
 
-def tell_heads_apart(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
+def split_heads(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
     """Rewrites the graph in place."""
     for split in list(module.graph.nodes):
         turned = _sole_source(split, RESHAPE_TARGETS)

@@ -1,7 +1,7 @@
 """What computes with floating-point values between integers: softmax, layer norm, resize.
 
 One command each, which reads and writes bytes: nothing is dequantised or quantised beside it. Either end may be floats.
-Patterns and commands; cores: hls_kernels/cores/reduce and move, tests: tests/lowering/test_quantised_between.py.
+Patterns and commands; cores: hls_kernels/cores/reduce and move; tests: test_quantised_float_operators.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align
-from fpga_dynamo.lowering.ops.ends import Ends, takes_bytes
+from fpga_dynamo.lowering.ops.io_scales import Ends, takes_bytes
 from fpga_dynamo.lowering.ops.movement.resampling import BILINEAR, NEAREST, emit_resize
 from fpga_dynamo.lowering.ops.normalization.normalization import NormParts, check_norm, match_norm
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise, softmax_kind

@@ -1,7 +1,7 @@
 """What a command that computes in float32 reads and writes: floats, or bytes that stand for floating-point values.
 
 The numbers are those of a dequantising command in front of it and a quantising one behind it
-(hls_kernels/lib/int8/real.hpp). Which operators have such ends in a quantised graph: quantised/between.py.
+(hls_kernels/lib/int8/real.hpp). Which operators have such ends in a quantised graph: quantised/float_operators.py.
 """
 
 from __future__ import annotations
