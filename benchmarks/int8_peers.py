@@ -41,7 +41,7 @@ def quantised_file(model: nn.Module, example: Tensor) -> Iterator[Path]:
         quant_pre_process(str(folder / "float.onnx"), str(folder / "prepared.onnx"))
         operand = exported.model.graph.inputs[0].name
 
-        class Random(CalibrationDataReader):  # type: ignore[misc]
+        class Random(CalibrationDataReader):
             def __init__(self) -> None:
                 self.left = CALIBRATIONS
 

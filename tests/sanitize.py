@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
         return _rerun(arguments)
     del os.environ["LD_PRELOAD"]  # compilers that tests start do without
     (module,) = FOLDER.glob("_native*.so")
-    sys.meta_path.insert(0, _Instrumented(module))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Instrumented(module))
     from fpga_dynamo import _native
 
     if _native.__file__ is None or not Path(_native.__file__).samefile(module):

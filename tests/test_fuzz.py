@@ -43,7 +43,7 @@ def _backend(name: str, damage: Callable[[torch.fx.GraphModule], None]) -> Itera
         graph.recompile()
         return graph
 
-    torch._dynamo.register_backend(aot_autograd(fw_compiler=compiler), name=name)  # type: ignore[arg-type]
+    torch._dynamo.register_backend(aot_autograd(fw_compiler=compiler), name=name)
     yield name
     torch._dynamo.backends.registry._COMPILER_FNS.pop(name)
     torch._dynamo.reset()

@@ -45,7 +45,7 @@ def damaged() -> Iterator[Callable[[Callable[[GraphModule], None]], str]]:
             graph.recompile()
             return graph
 
-        torch._dynamo.register_backend(aot_autograd(fw_compiler=compiler), name="damaged")  # type: ignore[arg-type]
+        torch._dynamo.register_backend(aot_autograd(fw_compiler=compiler), name="damaged")
         return "damaged"
 
     yield register

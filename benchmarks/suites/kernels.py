@@ -74,7 +74,7 @@ def _eager(layer: Layer, model: nn.Module, x: Tensor) -> Callable[[Tensor], Tens
 def _channels_last(layer: Layer, model: nn.Module, x: Tensor) -> Callable[[Tensor], Tensor] | None:
     if not layer.of_images:
         return None
-    return copy.deepcopy(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    return copy.deepcopy(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def _onednn(layer: Layer, model: nn.Module, x: Tensor) -> Callable[[Tensor], Tensor] | None:

@@ -138,7 +138,7 @@ def quantised(model: nn.Module, example: Tensor) -> nn.Module:
         prepared(example)
     converted: Any = convert_pt2e(prepared)
     move_exported_model_to_eval(converted)
-    return converted  # type: ignore[no-any-return]
+    return converted
 
 
 def draw(result: Result, path: Path) -> None:

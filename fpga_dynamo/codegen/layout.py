@@ -27,7 +27,7 @@ MOVE = CORES.add(Core("move", _move_cycles, moved=_move_words, redirects=True))
 def _convert_words(f: Fields, target: Target) -> int:
     """Words on one side, several elements of a word on the other."""
     packing = WORD_BYTES // target.element(f["format"]).bytes
-    return f["count"] + f["count"] // packing  # type: ignore[no-any-return]
+    return f["count"] + f["count"] // packing
 
 
 CONVERT = CORES.add(

@@ -61,7 +61,7 @@ def capture(model: torch.nn.Module, inputs: Sequence[Any]) -> Captured:
                 inference_compiler=compiler,
                 decompositions=DECOMPOSITIONS,
             )
-            return traced(gm, list(examples))  # type: ignore[no-any-return]
+            return traced(gm, list(examples))
 
     with torch.no_grad():
         compiled = torch.compile(model, backend=backend, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]

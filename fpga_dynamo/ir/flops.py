@@ -15,7 +15,7 @@ from fpga_dynamo.ir.sizes.size import value as hinted
 
 def macs(node: Node) -> int:
     """Multiply-accumulates of a node, by the hints of sizes that change."""
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value)  # type: ignore[misc]
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value)
     return multiply_accumulates(node.target, args, kwargs, value(node))
 
 

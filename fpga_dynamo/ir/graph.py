@@ -302,6 +302,11 @@ def operand(node: Node, position: int) -> Node:
     return given
 
 
+def arguments(node: Node) -> tuple[Any, ...]:
+    """Positional arguments of an ATen call, whose types its schema gives."""
+    return node.args
+
+
 def argument(node: Node, name: str, position: int, default: Any = None) -> Any:
     """Argument of an ATen call by position or keyword."""
     if len(node.args) > position:

@@ -43,7 +43,7 @@ class UnitsOfSums(DerivedObserverOrFakeQuantize):
         self._warned = False
 
     @property
-    def dtype(self) -> torch.dtype:  # type: ignore[override]
+    def dtype(self) -> torch.dtype:
         """int32; float32, for which torchao takes the observer out, if the bias does not fit."""
         return torch.int32 if not hasattr(self, "_bias") or self._fits() else torch.float32
 

@@ -14,6 +14,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 
 from fpga_dynamo.errors import OptionError
+from fpga_dynamo.ir.graph import arguments
 from fpga_dynamo.quantize import attention
 from fpga_dynamo.quantize.biases_of_products import tie_scales
 from fpga_dynamo.quantize.norms import add_barriers, is_barrier, remove_barriers, warn_of_folds
@@ -240,7 +241,7 @@ class FPGAQuantizer(Quantizer):
         for operand in operands:
             assert isinstance(operand, Node)
             masked = node.target is SOFTMAX and not _is_quantized(operand)
-            spec = self.specs.scores_along(node.args[1]) if masked else self._activation(operand)  # type: ignore[arg-type]
+            spec = self.specs.scores_along(arguments(node)[1]) if masked else self._activation(operand)
             annotation.input_qspec_map[operand] = spec
         last = node
         if of_two:

@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from fpga_dynamo.ir.graph import arguments
 from fpga_dynamo.quantize.operators import BATCH_NORM, MULTIPLICATIONS, PRODUCTS, aten
 from fpga_dynamo.quantize.parameters import constant
 from fpga_dynamo.quantize.scales_of_layers import KEEPS_CHANNELS
@@ -92,6 +93,6 @@ def _axis_before(node: Node, axis: int | None) -> int | None:
         order: Any = node.args[1]
         return int(order[axis] % rank)
     if node.target is aten.transpose.int:
-        a, b = (d % rank for d in node.args[1:3])  # type: ignore[operator]
+        a, b = (d % rank for d in arguments(node)[1:3])
         return {a: b, b: a}.get(axis, axis)
     return axis

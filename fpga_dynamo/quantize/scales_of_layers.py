@@ -12,6 +12,7 @@ from collections.abc import Collection
 import torch
 from torch.fx import GraphModule, Node
 
+from fpga_dynamo.ir.graph import arguments
 from fpga_dynamo.quantize.operators import MULTIPLICATIONS, PRODUCTS, aten
 from fpga_dynamo.quantize.parameters import attribute, drop_unused, set_own
 
@@ -76,10 +77,10 @@ def _axis_of_channels(model: GraphModule, layer: Node, node: Node) -> int:
     assert isinstance(source, Node)
     axis, rank = _axis_of_channels(model, layer, source), source.meta["val"].dim()
     if node.target is aten.permute.default:
-        order = [d % rank for d in node.args[1]]  # type: ignore[union-attr]
+        order = [d % rank for d in arguments(node)[1]]
         return order.index(axis)
     if node.target is aten.transpose.int:
-        a, b = (d % rank for d in node.args[1:3])  # type: ignore[operator]
+        a, b = (d % rank for d in arguments(node)[1:3])
         return {a: b, b: a}.get(axis, axis)
     return axis
 

@@ -94,7 +94,7 @@ class _Scores:
     def _calculate_qparams(self, min_val: Tensor, max_val: Tensor) -> tuple[Tensor, Tensor]:
         # A histogram's search might clip what is masked to where it weighs something.
         low = torch.minimum(min_val, self.min_val) if self.masked else min_val  # type: ignore[attr-defined]
-        return super()._calculate_qparams(low, max_val)  # type: ignore[misc, no-any-return]
+        return super()._calculate_qparams(low, max_val)  # type: ignore[misc]
 
 
 class ScoresHistogramObserver(_Scores, HistogramObserver):

@@ -205,7 +205,7 @@ def _as_far_as_it_runs(graph: Graph) -> Graph:
     ):
         if _runs(graph):
             break
-        graph = replace(graph, **simpler)  # type: ignore[arg-type]
+        graph = replace(graph, **simpler)
     return graph
 
 

@@ -154,7 +154,7 @@ class Accelerators:
             compiled = self._compile(key, function, given, arguments)
         with torch.no_grad():
             made = compiled(*given)
-        return made if isinstance(made, torch.Tensor) else made[0]  # type: ignore[no-any-return]
+        return made if isinstance(made, torch.Tensor) else made[0]
 
     def _compile(
         self, key: Any, function: Callable[..., Any], tensors: list[torch.Tensor], arguments: tuple[Any, ...]

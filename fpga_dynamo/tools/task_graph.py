@@ -105,7 +105,7 @@ def _calls(executors: Sequence[Executor], call: Callable[[], Any]) -> dict[Execu
     """The inputs that each gets in a call; only the last of several calls of one counts."""
     found: dict[Executor, Sequence[Any]] = {}
     for executor in executors:
-        executor.watch = lambda given, executor=executor: found.update({executor: tuple(given)})  # type: ignore[misc]
+        executor.watch = lambda given, executor=executor: found.update({executor: tuple(given)})
     try:
         with TraceRecorder():  # under which no call takes a shortcut
             call()

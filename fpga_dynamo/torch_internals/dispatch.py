@@ -83,7 +83,7 @@ def without_subclasses() -> AbstractContextManager[object]:
 
 def wrapper_tensor(cls: type[T], sizes: Sequence[int], strides: Sequence[int], offset: int, like: torch.Tensor) -> T:
     """A tensor of a class of its own, without memory; dtype, layout, device and requires_grad as of `like`."""
-    made: T = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+    made: T = torch.Tensor._make_wrapper_subclass(
         cls,
         sizes,
         strides=strides,

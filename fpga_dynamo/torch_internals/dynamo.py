@@ -28,14 +28,14 @@ METHODS = (MethodDescriptorType, FunctionType)
 
 def settings(**values: Any) -> AbstractContextManager[None]:
     """A context in which settings of Dynamo's have these values, in this thread."""
-    return torch._dynamo.config.patch(**values)  # type: ignore[no-any-return,no-untyped-call]
+    return torch._dynamo.config.patch(**values)
 
 
 def inductor_freezes() -> AbstractContextManager[None]:
     """A context in which Dynamo traces parameters as constants, as Inductor's freezing asks for."""
     import torch._inductor.config
 
-    return torch._inductor.config.patch(freezing=True)  # type: ignore[no-any-return,no-untyped-call]
+    return torch._inductor.config.patch(freezing=True)
 
 
 def mark_dynamic(tensor: torch.Tensor, dim: int) -> None:

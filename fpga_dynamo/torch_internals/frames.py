@@ -240,7 +240,7 @@ def _refuse_as_dynamo(backend: Callable[..., Any], check: Callable[..., object],
         raise BackendCompilerFailed(backend, error, None) from None
 
 
-class _WatchedContext(_Context):  # type: ignore[misc]
+class _WatchedContext(_Context):
     """What torch.compile applies to a function, with a :class:`Watch` around each call.
 
     Around all that PyTorch does for a call: a mode that came and went within it would leave its dispatch key behind.
@@ -270,7 +270,7 @@ class _WatchedContext(_Context):  # type: ignore[misc]
         return call
 
 
-class _Converter(_CatchErrors):  # type: ignore[misc]
+class _Converter(_CatchErrors):
     """Dynamo's outermost converter of frames, which tells an observer what becomes of each.
 
     check: raises if the backend would refuse what it is to be called with; for frames in which it never is.

@@ -39,7 +39,7 @@ def input_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
         return lambda: True
     sizes, strides = [list(t.size()) for t in tensors], [list(t.stride()) for t in tensors]
     guards = _TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-    return guards.check  # type: ignore[no-any-return]
+    return guards.check
 
 
 def versions(tensors: Sequence[torch.Tensor]) -> list[int]:

@@ -26,7 +26,7 @@ from tests.marks import EXTENDED
 
 @functools.cache
 def options(target: str = "cycles") -> dict[str, Any]:
-    return {"xclbin": str(xclbin_build.cached(engine_kit.recipe(), target, platform="u250"))}  # type: ignore[arg-type]
+    return {"xclbin": str(xclbin_build.cached(engine_kit.recipe(), target, platform="u250"))}
 
 
 def quantised(model: nn.Module, *inputs: Tensor) -> Any:

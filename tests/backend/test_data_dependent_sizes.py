@@ -92,7 +92,7 @@ def call(function: Callable[..., object], x: Tensor, n: Tensor, grad: bool) -> o
     outputs = function(given, n)
     if grad:
         parts = outputs if isinstance(outputs, tuple) else (outputs,)
-        sum((part * part.detach().cos()).sum() for part in parts).backward()  # type: ignore[union-attr]
+        sum((part * part.detach().cos()).sum() for part in parts).backward()
     return outputs, given.grad
 
 

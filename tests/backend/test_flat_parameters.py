@@ -99,7 +99,7 @@ def test_a_joined_model_can_be_joined_again() -> None:
     output = next(iter(joined.graph.find_nodes(op="output")))
     with joined.graph.inserting_before(output):
         shift = joined.graph.get_attr("shift")
-        (result,) = output.args[0]  # type: ignore[misc]
+        (result,) = output.args[0]
         output.args = ((joined.graph.call_function(torch.ops.aten.add.Tensor, (result, shift)),),)
     joined.recompile()
     again, x = fpga_dynamo.join_parameters(joined), torch.randn(3, 8)

@@ -49,7 +49,7 @@ def gradients(run: Any, model: nn.Module, x: torch.Tensor, labels: torch.Tensor)
     loss.backward()
     named = {name: parameter.grad for name, parameter in model.named_parameters()}
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    return {"output": output.detach(), "loss": loss.detach(), "input": x.grad, **named, **buffers}  # type: ignore[dict-item]
+    return {"output": output.detach(), "loss": loss.detach(), "input": x.grad, **named, **buffers}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -69,7 +69,7 @@ def swapped_by_a_conversion(model: Net) -> None:
 
 
 def statistics_in_place(model: Net) -> None:
-    model.norm.running_mean.add_(1.0)  # type: ignore[union-attr, operator]
+    model.norm.running_mean.add_(1.0)  # type: ignore[union-attr]
 
 
 def statistics_rebound(model: Net) -> None:

@@ -12,5 +12,5 @@ import types
 _spec = importlib.util.find_spec("fpga_dynamo")
 assert _spec is not None and _spec.submodule_search_locations is not None
 _package = types.ModuleType("fpga_dynamo")
-_package.__path__ = _spec.submodule_search_locations  # type: ignore[assignment]
+_package.__path__ = _spec.submodule_search_locations
 sys.modules["fpga_dynamo"] = _package

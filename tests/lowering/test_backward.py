@@ -23,7 +23,7 @@ def gradients(run: Callable[..., Any], module: nn.Module, x: torch.Tensor) -> li
     y = run(x)
     y.backward(torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape))
     parameters = [parameter.grad for parameter in module.parameters()]
-    return [y.detach(), x.grad, *parameters, *(buffer.clone() for buffer in module.buffers())]  # type: ignore[list-item]
+    return [y.detach(), x.grad, *parameters, *(buffer.clone() for buffer in module.buffers())]
 
 
 def check(module: nn.Module, x: torch.Tensor, *ops: str) -> None:

@@ -100,7 +100,7 @@ def groups(task: CardTask) -> list[Command]:
 def lengths(head: Command) -> tuple[int, ...]:
     given = head.fields["length"]
     assert isinstance(given, tuple)
-    return tuple(int(length) for length in given if length)  # type: ignore[call-overload]
+    return tuple(int(length) for length in given if length)
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -29,7 +29,7 @@ def groups(claims: Claims) -> list[tuple[str, int]]:
 
 def conv_block() -> nn.Sequential:
     layers = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 1), nn.Sigmoid())
-    return layers  # type: ignore[return-value]
+    return layers
 
 
 def test_batch_norm_and_activation_go_with_their_convolution() -> None:

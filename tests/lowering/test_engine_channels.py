@@ -58,7 +58,7 @@ class _Units(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = torch.relu(self.up(x))
         for side in self.sides:
-            parts = x.chunk(2, 1) if self.sizes is None else x.split(self.sizes, 1)  # type: ignore[no-untyped-call]
+            parts = x.chunk(2, 1) if self.sizes is None else x.split(self.sizes, 1)
             x = torch.cat([*parts[:-1], torch.relu(side(parts[-1]))], 1)
             x = shuffled(x, 2)
         return self.down(x)
@@ -73,7 +73,7 @@ class _Shown(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         joined = torch.cat([torch.relu(self.a(x)), torch.relu(self.b(x))], 1)
-        return (joined * 1.0, *shuffled(joined, 4).split((7, 33), 1))  # type: ignore[no-untyped-call]
+        return (joined * 1.0, *shuffled(joined, 4).split((7, 33), 1))
 
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

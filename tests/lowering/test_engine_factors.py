@@ -77,7 +77,7 @@ def test_numbers_are_spread_by_two_commands_and_multiply_as_heads() -> None:
 def test_a_compiled_product_has_eagers_bits_in_both_schedules(target: str) -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 40, 7, 9).bfloat16()
-    built = xclbin_build.cached(recipe("bf16"), target, platform="u250")  # type: ignore[arg-type]
+    built = xclbin_build.cached(recipe("bf16"), target, platform="u250")
     torch._dynamo.reset()
     compiled = torch.compile(Scaled(), backend="fpga", options={"xclbin": str(built)})
     with fpga_dynamo.trace() as recorder, torch.no_grad():

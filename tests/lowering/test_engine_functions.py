@@ -111,7 +111,7 @@ def test_a_compiled_function_has_eagers_bits_on_both_cards(target: str, monkeypa
     numbers = functions.numbers().flatten()
     size = numbers.float().abs()
     numbers = numbers.where((size >= 2.0**-120) & (size < 2.0**120), 0.5).view(1, 16, 64, 64)
-    built = xclbin_build.cached(recipe("bf16"), target, platform="u250")  # type: ignore[arg-type]
+    built = xclbin_build.cached(recipe("bf16"), target, platform="u250")
     options: dict[str, Any] = {"xclbin": str(built)}
     torch._dynamo.reset()
     compiled = torch.compile(Of(torch.sigmoid), backend="fpga", options=options)

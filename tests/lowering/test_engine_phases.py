@@ -19,8 +19,8 @@ def transposed(*arguments: Any, **named: Any) -> nn.Module:
     """A transposed convolution between two others, with an activation behind it."""
     rank = named.pop("rank", 2)
     plain = (nn.Conv1d, nn.Conv2d)[rank - 1]
-    up = (nn.ConvTranspose1d, nn.ConvTranspose2d)[rank - 1](*arguments, **named)  # type: ignore[operator]
-    return nn.Sequential(plain(3, up.in_channels, 3), nn.ReLU(), up, nn.ReLU(), plain(up.out_channels, 8, 1))  # type: ignore[operator]
+    up = (nn.ConvTranspose1d, nn.ConvTranspose2d)[rank - 1](*arguments, **named)
+    return nn.Sequential(plain(3, up.in_channels, 3), nn.ReLU(), up, nn.ReLU(), plain(up.out_channels, 8, 1))
 
 
 def normalised(network: nn.Module) -> nn.Module:

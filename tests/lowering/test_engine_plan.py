@@ -30,7 +30,7 @@ class Parts(nn.Module):
         self.sizes, self.up = sizes, nn.Conv2d(3, sum(sizes), 1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        parts = torch.relu(self.up(x)).split(self.sizes, 1)  # type: ignore[no-untyped-call]
+        parts = torch.relu(self.up(x)).split(self.sizes, 1)
         return tuple(part * 1.0 for part in reversed(parts))
 
 

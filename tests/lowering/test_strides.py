@@ -186,7 +186,7 @@ def _told(model: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool) -> tuple[
 
     def backend(module: GraphModule, inputs: list[Tensor]) -> Any:
         with kept_whole():
-            return traced(module, inputs)  # type: ignore[call-arg, arg-type]
+            return traced(module, inputs)
 
     torch._dynamo.reset()
     answer = torch.compile(model, backend=backend, dynamic=dynamic)(x)

@@ -48,7 +48,7 @@ def test_characters() -> None:
     scores = {"float32": task.score(model)}
     graphs: dict[str, Any] = {}
     for scales in ("float", "pow2"):
-        graphs[f"after training, {scales}"] = quantize(model, task.calibration, scales, bias="int32", progress=False)  # type: ignore[arg-type]
+        graphs[f"after training, {scales}"] = quantize(model, task.calibration, scales, bias="int32", progress=False)
         graphs[f"in training, {scales}"] = trained_further(task, model, scales)
     scores |= {name: task.score(graph) for name, graph in graphs.items()}
     rows = [f"| {name} | {score:.1f} % |" for name, score in scores.items()]

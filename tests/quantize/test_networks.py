@@ -129,7 +129,7 @@ class _ExactSums(torch.fx.Interpreter):
             return super().run_node(node)
         args, kwargs = self.fetch_args_kwargs_from_env(node)
         given = [x.double() if isinstance(x, Tensor) else x for x in args]
-        return node.target(*given, **kwargs).float()  # type: ignore[operator]
+        return node.target(*given, **kwargs).float()
 
 
 def _other_sums(graph: Any, image: Tensor) -> Iterator[Tensor]:
@@ -192,7 +192,7 @@ def test_networks(name: str, quantizer: str, table: list[str]) -> None:
     images = [torch.randn(network.size) for _ in range(CALIBRATION)]
     with torch.no_grad():
         graph = QUANTIZERS[quantizer](copy.deepcopy(model), images)
-        counted = _Macs(graph)  # type: ignore[arg-type]
+        counted = _Macs(graph)
         counted.run(images[0], enable_io_processing=False)
         found = torch.compile(graph, backend="fpga")(images[0])
         explained = fpga_dynamo.explain(graph, images[0])

@@ -43,7 +43,7 @@ def weights(graph: torch.fx.GraphModule) -> list[tuple[Tensor, Tensor]]:
     for node in graph.graph.nodes:
         if node.op == "call_function" and "dequantize_per_channel" in str(node.target):
             found.append(tuple(getattr(graph, str(argument.target)) for argument in node.args[:2]))
-    return found  # type: ignore[return-value]
+    return found
 
 
 class Residual(nn.Module):
@@ -148,7 +148,7 @@ def test_powers_of_two_clip_nothing_that_float_scales_do_not(model: str) -> None
         network, inputs = Residual().eval(), residual_inputs()
     else:
         network, inputs = digits().model, digits().calibration[:2]
-    fine, coarse = (quantize(network, inputs, scales, progress=False) for scales in ("float", "pow2"))  # type: ignore[arg-type]
+    fine, coarse = (quantize(network, inputs, scales, progress=False) for scales in ("float", "pow2"))
     assert len(codes(fine)) == len(codes(coarse)) > 0
     for (scale, _), (power, zero) in zip(codes(fine), codes(coarse), strict=True):
         assert math.frexp(power)[0] == 0.5, f"{power} is no power of two"

@@ -40,7 +40,7 @@ def without_torchao(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_torchao_that_is_not_installed(without_torchao: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torchao", None)  # type: ignore[arg-type]  # an import of it is refused
+    monkeypatch.setitem(sys.modules, "torchao", None)  # an import of it is refused
     with pytest.raises(FpgaError, match=r"torchao, which is not installed: pip install"):
         importlib.reload(fpga_dynamo.quantize)
 

@@ -96,7 +96,7 @@ def test_a_cached_xclbin_is_found_without_a_compiler(
         assert xclbin_build.cached("emulator", isa=isas.runnable()[-1]) == least
         for other in ({"recipe": "signal"}, {"cu": {"sequencer": 3}}, {"target": "sw_emu"}):
             with pytest.raises(ToolchainError, match="was not found; install g\\+\\+"):
-                xclbin_build.cached(**other)  # type: ignore[arg-type]
+                xclbin_build.cached(**other)
         with pytest.raises(ToolchainError, match="unknown instruction set 'x86-64-v9'"):
             xclbin_build.cached("emulator", isa="x86-64-v9")
         built.write_bytes(built.read_bytes()[:-100])

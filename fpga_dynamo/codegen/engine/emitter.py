@@ -14,7 +14,7 @@ from fpga_dynamo.codegen import views
 from fpga_dynamo.codegen.requantize import RequantizeError
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS_FIRST, IMAGE, PIXEL
 from fpga_dynamo.ir.elements import F32, Element
-from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape
+from fpga_dynamo.ir.graph import GraphInfo, arguments, aten, is_view, shape
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
 from fpga_dynamo.ir.view import Buffer, View, dense, numel
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
@@ -141,12 +141,12 @@ class EngineEmitter:
     def filling(self, node: Node) -> int:
         """What channels that fill a block of a given value are: its zero point, which products of maps count on."""
         if node.target is QUANTIZE:
-            return int(node.args[2])  # type: ignore[arg-type]
+            return int(arguments(node)[2])
         waiting = list(node.users)
         while waiting:
             user = waiting.pop()
             if user.target is DEQUANTIZE:
-                return int(user.args[2])  # type: ignore[arg-type]
+                return int(arguments(user)[2])
             if is_view(user):
                 waiting += user.users
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import sympy  # type: ignore[import-untyped]
+import sympy
 
 from fpga_dynamo.ir.sizes.size import Number, SizeError, larger, smaller
 from fpga_dynamo.ir.sizes.symbols import Atom

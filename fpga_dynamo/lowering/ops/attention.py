@@ -60,13 +60,13 @@ def _cycles(f: Fields, target: Target) -> float:
     panel = VEC * target.tiles["MAX_VECTORS"]
     products = ceil_div(f["keys"], panel) * f["width"] + ceil_div(f["value_width"], panel) * f["keys"]
     steps = ceil_div(f["rows"], target.tiles["ROWS"]) * products
-    return numel(f["batch"]) * (steps + SOFTMAX_PASSES * f["rows"] * ceil_div(f["keys"], VEC))  # type: ignore[no-any-return]
+    return numel(f["batch"]) * (steps + SOFTMAX_PASSES * f["rows"] * ceil_div(f["keys"], VEC))
 
 
 def _floats(f: Fields, target: Target) -> int:
     rows, keys = f["rows"], f["keys"]
     masked = rows * keys if f.get("mask") is not None else 0
-    return numel(f["batch"]) * ((rows + keys) * (f["width"] + f["value_width"]) + masked)  # type: ignore[no-any-return]
+    return numel(f["batch"]) * ((rows + keys) * (f["width"] + f["value_width"]) + masked)
 
 
 ATTENTION = CORES.add(

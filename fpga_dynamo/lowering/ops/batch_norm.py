@@ -14,7 +14,7 @@ from typing import Any
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape
+from fpga_dynamo.ir.graph import GraphInfo, argument, arguments, aten, operand, refuse_float, shape
 from fpga_dynamo.ir.operators import Operator, first_of
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image, per_channel
@@ -47,7 +47,7 @@ def norm_of(node: Node) -> Node | None:
 
 def is_packable(norm: Node, graph: GraphInfo) -> bool:
     """Whether scale and shift are functions of parameters and buffers."""
-    return all(arg is None or graph.is_static(arg) for arg in norm.args[1:5])  # type: ignore[arg-type]
+    return all(arg is None or graph.is_static(arg) for arg in arguments(norm)[1:5])
 
 
 def refuse_batch_norm(norm: Node, graph: GraphInfo) -> str | None:

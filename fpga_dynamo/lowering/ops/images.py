@@ -49,15 +49,15 @@ def from_image_to_image(x: View, y: View) -> ImageFields:
 
 def result_vectors(f: Fields) -> int:
     """Vectors of the result of such a record: what every core handles one of, per tap, in a cycle."""
-    return f["batch"] * f["out_height"] * f["out_width"] * ceil_div(f["channels"], VEC)  # type: ignore[no-any-return]
+    return f["batch"] * f["out_height"] * f["out_width"] * ceil_div(f["channels"], VEC)
 
 
 def images_floats(f: Fields, target: Target) -> int:
     """Floats of both images."""
     pixels = f["in_height"] * f["in_width"] + f["out_height"] * f["out_width"]
-    return f["batch"] * f["channels"] * pixels  # type: ignore[no-any-return]
+    return f["batch"] * f["channels"] * pixels
 
 
 def images_parts(f: Fields, target: Target) -> int:
     """Rows of single vectors of channels, which lanes may share."""
-    return f["batch"] * f["out_height"] * ceil_div(f["channels"], VEC)  # type: ignore[no-any-return]
+    return f["batch"] * f["out_height"] * ceil_div(f["channels"], VEC)

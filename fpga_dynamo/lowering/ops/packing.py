@@ -109,7 +109,7 @@ def channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Ten
     """What folding multiplies each output channel by, in float64; None for one. Much smaller than the folded weight."""
     if eps is None:
         return None
-    factors, _ = folded(eps, torch.ones(weight.shape[0]), *tensors)  # type: ignore[arg-type]
+    factors, _ = folded(eps, torch.ones(weight.shape[0]), *tensors)
     return factors
 
 
@@ -198,7 +198,7 @@ def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torc
 def pack_bias(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][output channel], padded with zeros to whole panels."""
     groups, width, eps, channels = params
-    _, b = folded(eps, weight.new_empty(channels, 0), *tensors)  # type: ignore[arg-type]
+    _, b = folded(eps, weight.new_empty(channels, 0), *tensors)
     b = b.reshape(groups, -1)
     return F.pad(b, (0, -b.shape[1] % width)).to(torch.float32).flatten()
 

@@ -53,7 +53,7 @@ def _elements(f: Fields, target: Target) -> Any:
 
 def _cycles(f: Fields, target: Target) -> float:
     """A vector a cycle; of blocks that are transposed, one to be read, one to be scanned and one to be written."""
-    return ceil_div(_elements(f, target), VEC) * (3 if f["in_stride"][-1] == 1 else 1)  # type: ignore[no-any-return]
+    return ceil_div(_elements(f, target), VEC) * (3 if f["in_stride"][-1] == 1 else 1)
 
 
 def _parts(f: Fields, target: Target) -> Any:

@@ -64,13 +64,13 @@ class _Kept(Interpreter):
         return value
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        value = super().get_attr(target, args, kwargs)  # type: ignore[arg-type]
+        value = super().get_attr(target, args, kwargs)
         return _widened(value) if self._exact else value
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._exact:
             args, kwargs = map_aggregate((args, kwargs), _widened)
-        return super().call_function(target, args, kwargs)  # type: ignore[arg-type]
+        return super().call_function(target, args, kwargs)
 
 
 def _widened(item: Any) -> Any:

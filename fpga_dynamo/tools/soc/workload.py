@@ -202,7 +202,7 @@ def _application(where: str, kind: str, name: str, row: Mapping[str, Any], folde
         if not isinstance(made, Application):
             raise StudyError(f"{where}: {name} gives {type(made).__name__}, not an Application")
         return made
-    from fpga_dynamo import task_graph  # type: ignore[attr-defined]
+    from fpga_dynamo import task_graph
     from fpga_dynamo.tools.zoo import load as load_model
 
     example = load_model(name, batch=1)

@@ -25,7 +25,7 @@ from fpga_dynamo.lowering.ops.packing import panel_vectors, weight_words
 def _cycles(f: Fields, target: Target) -> float:
     steps = ceil_div(f["batch"] * f["out_height"] * f["out_width"], target.tiles["ROWS"])
     taps = f["kernel"][0] * f["kernel"][1]
-    return f["groups"] * steps * panels_of(f) * taps * f["in_channels"]  # type: ignore[no-any-return]
+    return f["groups"] * steps * panels_of(f) * taps * f["in_channels"]
 
 
 def _floats(f: Fields, target: Target) -> int:
@@ -34,7 +34,7 @@ def _floats(f: Fields, target: Target) -> int:
     outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
     taps = f["kernel"][0] * f["kernel"][1]
     weights = weight_words(f["groups"] * channels * out * taps, f.get("weight_format"), target)
-    return inputs + outputs + weights  # type: ignore[no-any-return]
+    return inputs + outputs + weights
 
 
 CONV2D = CORES.add(

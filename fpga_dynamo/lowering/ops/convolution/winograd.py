@@ -47,14 +47,14 @@ def _cycles(f: Fields, target: Target) -> float:
     weights = elements * panels * channels * vectors * ceil_div(tiles, rows * block) * costs.weight
     transforms = elements * tiles * (ceil_div(channels, VEC) + panels * vectors) * costs.transform
     overlap = max(products, weights) + min(products, weights) * costs.exposed
-    return overlap + transforms + costs.start * elements  # type: ignore[no-any-return]
+    return overlap + transforms + costs.start * elements
 
 
 def _floats(f: Fields, target: Target) -> int:
     inputs = f["batch"] * f["in_channels"] * f["in_height"] * f["in_width"]
     outputs = f["batch"] * f["out_channels"] * f["out_height"] * f["out_width"]
     weights = _elements(f) * f["in_channels"] * panels_of(f) * f["vectors"] * VEC
-    return inputs + outputs + weights  # type: ignore[no-any-return]
+    return inputs + outputs + weights
 
 
 def _parts(f: Fields, target: Target) -> int:
@@ -64,12 +64,12 @@ def _parts(f: Fields, target: Target) -> int:
 
 def _tiles(f: Fields) -> int:
     size = f["tile_size"]
-    return f["batch"] * ceil_div(f["out_height"], size) * ceil_div(f["out_width"], size)  # type: ignore[no-any-return]
+    return f["batch"] * ceil_div(f["out_height"], size) * ceil_div(f["out_width"], size)
 
 
 def _elements(f: Fields) -> int:
     """Of a transformed tile."""
-    return (f["tile_size"] + 2) ** 2  # type: ignore[no-any-return]
+    return (f["tile_size"] + 2) ** 2
 
 
 def block_of(tile_size: int, channels: int, vectors: int, target: Target) -> int:

@@ -71,7 +71,7 @@ def operands(node: Node) -> list[Node | float]:
         return [node.args[1]]  # type: ignore[list-item]
     if node.target is aten.clamp.Tensor:
         given = [node.args[0], argument(node, "min", 1), argument(node, "max", 2)]
-        return [g for g in given if g is not None]  # type: ignore[misc]
+        return [g for g in given if g is not None]
     if node.target in OPERANDS:
         return OPERANDS[node.target](node)
     count = _OPERAND_COUNT.get(node.target, 2)

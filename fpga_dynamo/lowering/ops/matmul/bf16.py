@@ -44,7 +44,7 @@ def _words(f: Fields, target: Target) -> int:
     batch = numel(f["batch"])
     a, b, out = (target.element(f[name]).bytes for name in ("a_format", "b_format", "out_format"))
     right = b * f["depth"] * f["columns"] * (1 if f.get("b_packed") else batch)
-    return (batch * f["rows"] * (a * f["depth"] + out * f["columns"]) + right) // 4  # type: ignore[no-any-return]
+    return (batch * f["rows"] * (a * f["depth"] + out * f["columns"]) + right) // 4
 
 
 GEMM_BF16 = CORES.add(

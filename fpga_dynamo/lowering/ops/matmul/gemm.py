@@ -20,7 +20,7 @@ def _tiles(f: Fields, target: Target) -> int:
 def _floats(f: Fields, target: Target) -> int:
     batch = numel(f["batch"])
     weights = weight_words(f["depth"] * f["columns"] * (1 if f.get("b_packed") else batch), f.get("b_format"), target)
-    return batch * (f["rows"] * f["depth"] + f["rows"] * f["columns"]) + weights  # type: ignore[no-any-return]
+    return batch * (f["rows"] * f["depth"] + f["rows"] * f["columns"]) + weights
 
 
 def _cut(f: Fields, image: ImageRows, begin: int, end: int) -> dict[str, FieldValue]:

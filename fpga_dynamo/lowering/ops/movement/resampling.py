@@ -80,7 +80,7 @@ def emit_resize(emitter: Emitter, node: Node, x: View, root: Node, ends: Ends = 
 
 
 def _resized(x: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor:
-    return aten.upsample_nearest2d.default(x, smallest(size))  # type: ignore[no-any-return]
+    return aten.upsample_nearest2d.default(x, smallest(size))
 
 
 PATTERNS = (

@@ -16,7 +16,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_float, shape
+from fpga_dynamo.ir.graph import GraphInfo, arguments, aten, operand, refuse_float, shape
 from fpga_dynamo.ir.operators import Operator, first_of
 from fpga_dynamo.ir.sizes.size import Size, SizeError
 from fpga_dynamo.ir.view import View
@@ -31,7 +31,7 @@ _BATCH = aten._native_batch_norm_legit.no_stats
 
 def like_group_norm(x: torch.Tensor, *_: Any) -> torch.Tensor:
     """What lies like the group norm of `x`, whatever its groups are."""
-    return _GROUP(x, None, None, *x.shape[:2], x[0, 0].numel(), 1, 1e-5)[0]  # type: ignore[no-any-return]
+    return _GROUP(x, None, None, *x.shape[:2], x[0, 0].numel(), 1, 1e-5)[0]
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,16 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
     x = emitter.view(operand(node, 0))
     if node.target is _LAYER:
-        sizes, gamma, beta, eps = node.args[1:5]
+        sizes, gamma, beta, eps = arguments(node)[1:5]
         rank = len(x.shape)
-        dims = tuple(range(rank - len(sizes), rank))  # type: ignore[arg-type]
+        dims = tuple(range(rank - len(sizes), rank))
         scale, shift = (emitter.weight_rows(p) if isinstance(p, Node) else None for p in (gamma, beta))
-        return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(eps))]  # type: ignore[arg-type]
+        return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(eps))]
     if node.target is _BATCH:
         dims = tuple(d for d in range(len(x.shape)) if d != 1)
         scale, shift = (_per_channel(emitter, p, len(x.shape)) for p in node.args[1:3])
-        return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(node.args[5]))]  # type: ignore[arg-type]
-    gamma, beta, _, channels, _, groups, eps = node.args[1:8]
+        return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(arguments(node)[5]))]
+    gamma, beta, _, channels, _, groups, eps = arguments(node)[1:8]
     if isinstance(channels, Size):
         raise SizeError(f"{node} normalizes groups of a dynamic number of channels, which is not supported")
     assert isinstance(groups, int) and isinstance(channels, int)
@@ -87,7 +87,7 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     grouped = _split_channels(x, groups, per_group)
     scale, shift = (_per_group(emitter, p, groups, per_group, len(x.shape)) for p in (gamma, beta))
     dims = tuple(range(2, len(grouped.shape)))
-    y = emit_rowwise(emitter, "REDUCE_NORM", grouped, dims, scale, shift, float(eps))  # type: ignore[arg-type]
+    y = emit_rowwise(emitter, "REDUCE_NORM", grouped, dims, scale, shift, float(eps))
     out = y.reshape((batch, channels, *x.shape[2:]))
     if out is None:
         out = emitter.tensor(shape(match.root))

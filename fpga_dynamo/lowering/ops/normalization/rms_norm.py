@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_float, shape, value
+from fpga_dynamo.ir.graph import (
+    GraphInfo,
+    argument,
+    arguments,
+    aten,
+    normalise_dims,
+    operand,
+    refuse_float,
+    shape,
+    value,
+)
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
@@ -76,7 +86,7 @@ def lower_rms_norm(match: Match[RmsNormParts], emitter: Emitter) -> Sequence[Vie
     scale = match.bound.scale
     rows = None if scale is None else emitter.weight_rows(scale)
     dims = normalise_dims(argument(mean, "dim", 1), len(x.shape))
-    return [emit_rowwise(emitter, "REDUCE_RMS_NORM", x, dims, rows, None, float(plus.args[1]))]  # type: ignore[arg-type]
+    return [emit_rowwise(emitter, "REDUCE_RMS_NORM", x, dims, rows, None, float(arguments(plus)[1]))]
 
 
 PATTERNS = (

@@ -18,7 +18,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.dtypes import HALVES
-from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_float, refuse_value, shape, value
+from fpga_dynamo.ir.graph import GraphInfo, arguments, aten, operand, refuse_float, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Operator, facts_among, first_of
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.calls import image, images, per_channel, rows
@@ -74,7 +74,7 @@ def geometry(node: Node) -> Geometry:
     size = shape(operand(node, 1 if backward else 0))
     rank = len(size)
     if node.target in (_LAYER, _LAYER_BACKWARD):
-        kept = rank - len(node.args[2 if backward else 1])  # type: ignore[arg-type]
+        kept = rank - len(arguments(node)[2 if backward else 1])
         return Geometry(size, tuple(range(kept, rank)), tuple(range(kept)))
     if node.target in (_GROUP, _GROUP_BACKWARD):
         groups = node.args[8 if backward else 6]
@@ -142,7 +142,7 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     scale, shift = (
         how.parameter(emitter.view(p)) if isinstance(p, Node) else None for p in node.args[first : first + 2]
     )
-    eps = float(node.args[_EPS[node.target]])  # type: ignore[arg-type, index]
+    eps = float(arguments(node)[_EPS[node.target]])  # type: ignore[index]
     mean, variance = moments(emitter, x, how.dims)
     deviation = elementwise(emitter, inverse_deviation(eps), [variance])
     wanted = {item.args[1]: item for item in match.outputs}
@@ -152,7 +152,7 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     if 0 in wanted:
         results[0] = _affine(emitter, x, mean, deviation, scale, shift)
     if node.target is _BATCH:
-        momentum, count = float(node.args[6]), numel([x.shape[d] for d in how.dims])  # type: ignore[arg-type]
+        momentum, count = float(arguments(node)[6]), numel([x.shape[d] for d in how.dims])
         unbiased = count / (count - 1) if count > 1 else float("nan")
         for index, position, new, factor in ((3, 3, mean, 1.0), (4, 4, variance, unbiased)):
             if index in wanted:
@@ -225,7 +225,7 @@ def _is_fixed(node: Node) -> bool:
 def _saved(node: Node, how: Geometry, emitter: Emitter) -> tuple[View, View, View | None]:
     """Mean, inverse deviation, scale."""
     if node.target is _BATCH_BACKWARD:
-        _, _, weight, running_mean, running_variance, mean, deviation, training, eps, _ = node.args
+        _, _, weight, running_mean, running_variance, mean, deviation, training, eps, _ = arguments(node)
         if not training:
             mean = running_mean
     elif node.target is _LAYER_BACKWARD:
@@ -235,8 +235,8 @@ def _saved(node: Node, how: Geometry, emitter: Emitter) -> tuple[View, View, Vie
     assert isinstance(mean, Node)
     scale = how.parameter(emitter.view(weight)) if isinstance(weight, Node) else None
     if _is_fixed(node):
-        variance = how.statistic(emitter.view(running_variance))  # type: ignore[arg-type]
-        inverse = elementwise(emitter, inverse_deviation(float(eps)), [variance])  # type: ignore[arg-type]
+        variance = how.statistic(emitter.view(running_variance))
+        inverse = elementwise(emitter, inverse_deviation(float(eps)), [variance])
         return how.statistic(emitter.view(mean)), inverse, scale
     assert isinstance(deviation, Node)
     return how.statistic(emitter.view(mean)), how.statistic(emitter.view(deviation)), scale

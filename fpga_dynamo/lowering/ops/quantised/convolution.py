@@ -41,7 +41,7 @@ from fpga_dynamo.lowering.patterns import Match, Pattern
 def _cycles(f: Fields, target: Target) -> float:
     steps = ceil_div(f["batch"] * f["out_height"] * f["out_width"], target.tiles["ROWS"])
     quads = f["kernel"][0] * row_quads(f["kernel"][1], f["in_channels"], f["dilation"][1])
-    return f["groups"] * steps * panels_of(f) * quads  # type: ignore[no-any-return]
+    return f["groups"] * steps * panels_of(f) * quads
 
 
 def _words(f: Fields, target: Target) -> int:
@@ -50,7 +50,7 @@ def _words(f: Fields, target: Target) -> int:
     outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
     weights = f["groups"] * channels * out * f["kernel"][0] * f["kernel"][1]
     wide = target.element(f["out_format"]).bytes
-    return (inputs + wide * outputs + weights) // 4  # type: ignore[no-any-return]
+    return (inputs + wide * outputs + weights) // 4
 
 
 CONV2D_INT8 = CORES.add(
@@ -67,7 +67,7 @@ CONV2D_INT8 = CORES.add(
 
 def _depthwise_words(f: Fields, target: Target) -> int:
     pixels = f["in_height"] * f["in_width"] + target.element(f["out_format"]).bytes * f["out_height"] * f["out_width"]
-    return f["batch"] * f["channels"] * pixels // 4  # type: ignore[no-any-return]
+    return f["batch"] * f["channels"] * pixels // 4
 
 
 DEPTHWISE_INT8 = CORES.add(

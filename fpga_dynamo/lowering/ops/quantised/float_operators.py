@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape
+from fpga_dynamo.ir.graph import GraphInfo, argument, arguments, aten, normalise_dims, operand, refuse_value, shape
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.target import Target
@@ -116,7 +116,7 @@ def match_layer_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ma
 
 def check_layer_norm(match: Match[Match[NormParts]], graph: GraphInfo) -> str | None:
     inner = match.bound
-    if len(inner.nodes[0].args[1]) != 1:  # type: ignore[arg-type]
+    if len(arguments(inner.nodes[0])[1]) != 1:
         return "a reduction over several dimensions is not supported"
     return check_norm(inner, graph) or _refused_rows(match, graph, -1)
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch.fx import Node
 
 from fpga_dynamo.codegen.requantize import RequantizeError, channels
-from fpga_dynamo.ir.graph import GraphInfo, aten, value
+from fpga_dynamo.ir.graph import GraphInfo, arguments, aten, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, Scale
 from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
 from fpga_dynamo.ir.weights import Expression, NotExactError, Packer
@@ -56,17 +56,17 @@ def weights_of(node: Any, graph: GraphInfo) -> Weights | str:
         return "a weight that the graph computes is not supported"
     if value(integers).dtype is not torch.int8:
         return f"the weight is {value(integers).dtype}; the core supports int8"
-    scale, zero = node.args[1], node.args[2]
+    scale, zero = arguments(node)[1:3]
     if any(isinstance(part, Node) and not graph.from_inputs(part) for part in (scale, zero)):
         return "a weight scale that the graph computes is not supported"
     if node.target is DEQUANTIZE:
         if isinstance(zero, int) and zero != 0:
             return "a weight zero point other than 0 is not supported"
-        return Weights(integers, scale, zero, None)  # type: ignore[arg-type]
+        return Weights(integers, scale, zero, None)
     axis = node.args[3]
     assert isinstance(axis, int)
     rank = len(value(integers).shape)
-    return Weights(integers, scale, zero, 1 - axis % 2 if turned and rank == 2 else axis % rank)  # type: ignore[arg-type]
+    return Weights(integers, scale, zero, 1 - axis % 2 if turned and rank == 2 else axis % rank)
 
 
 def turns(node: Node) -> bool:

@@ -58,7 +58,7 @@ def _words(f: Fields, target: Target) -> int:
     batch = numel(f["batch"])
     right = f["depth"] * f["columns"] * (1 if f.get("b_packed") else batch)
     wide = target.element(f["out_format"]).bytes
-    return (batch * f["rows"] * (f["depth"] + wide * f["columns"]) + right) // 4  # type: ignore[no-any-return]
+    return (batch * f["rows"] * (f["depth"] + wide * f["columns"]) + right) // 4
 
 
 def _cut(f: Fields, image: ImageRows, begin: int, end: int) -> dict[str, FieldValue]:

@@ -31,7 +31,7 @@ def table_of(nodes: Sequence[Node]) -> tuple[int, ...]:
             if keeps_rows(node):
                 known[node] = known[node.all_input_nodes[0]]
                 continue
-            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)  # type: ignore[arg-type]
+            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
             known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
         return tuple(int(x) & 0xFF for x in known[nodes[-1]].to(torch.int64))
 

@@ -15,7 +15,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
-from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_number, shape
+from fpga_dynamo.ir.graph import GraphInfo, arguments, aten, operand, refuse_number, shape
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Zip
 from fpga_dynamo.ir.view import VEC, View, ceil_div, numel
@@ -103,7 +103,7 @@ def lower_arithmetic(match: Match, emitter: Emitter) -> Sequence[View]:
     kind = _ARITHMETIC[node.target]
     terms = [_term(arg, match, emitter) for arg in node.args[:2]]
     if node.target is aten.div.Tensor:
-        terms[1] = Term(number(emitter, 1.0 / float(node.args[1])))  # type: ignore[arg-type]
+        terms[1] = Term(number(emitter, 1.0 / float(arguments(node)[1])))
     elif node.target is aten.neg.default:
         terms = [terms[0], Term(number(emitter, -1.0))]
     elif node.target in _CONJUGATES:

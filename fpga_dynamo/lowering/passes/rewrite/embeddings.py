@@ -13,7 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.dtypes import BYTES
-from fpga_dynamo.ir.graph import aten, shape, value
+from fpga_dynamo.ir.graph import arguments, aten, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, DEQUANTIZE_OWN, dequantized
 from fpga_dynamo.ir.sizes.tensor import dense_like, of_dtype
 
@@ -45,11 +45,11 @@ def _has_scales_of_rows(table: Node) -> bool:
     """Whether a table was dequantised to float32 along its first dimension."""
     if table.target is not DEQUANTIZE_CHANNELS or len(table.args) < 7 or table.args[3] != 0:
         return False
-    integers, scales, zeros = table.args[:3]
+    integers, scales, zeros = arguments(table)[:3]
     return (
         all(isinstance(part, Node) for part in (integers, scales, zeros))
-        and value(integers).dtype in BYTES  # type: ignore[arg-type]
-        and value(scales).dtype is torch.float32  # type: ignore[arg-type]
+        and value(integers).dtype in BYTES
+        and value(scales).dtype is torch.float32
         and value(table).dtype is torch.float32
     )
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, aten, is_view, value
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, arguments, aten, is_view, value
 from fpga_dynamo.ir.quantised import (
     DEQUANTIZE,
     DEQUANTIZE_CHANNELS,
@@ -204,15 +204,15 @@ class _Rewriter:
             source = swapped
         if source.target in _WHOLE_VIEWS and len(source.all_input_nodes) == 1:
             inner = self._quantized(source.all_input_nodes[0], node, scale)
-            arguments = (inner, *source.args[1:])
+            new_arguments = (inner, *source.args[1:])
             moved = self._after(
-                node, source.target, arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
+                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
             )
         elif source.target is aten.cat.default:
-            parts = [self._quantized(part, node, scale) for part in source.args[0]]  # type: ignore[union-attr]
-            arguments = (parts, *source.args[1:])  # type: ignore[assignment]
+            parts = [self._quantized(part, node, scale) for part in arguments(source)[0]]
+            new_arguments = (parts, *source.args[1:])
             moved = self._after(
-                node, source.target, arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
+                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
             )
         elif source.target is operator.getitem and source.args[1] == 0 and _is_maxima(source.args[0]):
             pool = source.args[0]
@@ -226,9 +226,9 @@ class _Rewriter:
         elif source.target is _EMBEDDING and self._is_parameter(source.args[0]):
             table, *rest = source.args
             inner = self._quantized(table, node, scale)
-            arguments = (inner, *rest)
+            new_arguments = (inner, *rest)
             moved = self._after(
-                node, source.target, arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
+                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
             )
         elif source.target in _NEAREST and dequantized(source.args[0]) is None:
             return self._rounded_in_front(source, node, scale)
@@ -299,7 +299,7 @@ class _Rewriter:
             scale = quantizes(node)
             if scale is None:
                 continue
-            first = known.setdefault((node.args[0], scale), node)  # type: ignore[arg-type]
+            first = known.setdefault((arguments(node)[0], scale), node)
             if first is not node:
                 node.replace_all_uses_with(first)
                 self._graph.erase_node(node)

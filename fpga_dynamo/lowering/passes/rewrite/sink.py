@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, aten, shape, value
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, arguments, aten, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, dequantized, quantizes
 from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
 from fpga_dynamo.lowering.patterns import sole_user
@@ -93,11 +93,11 @@ def _keeps_order(node: Node) -> bool:
 def _order(node: Node) -> list[int]:
     rank = len(shape(node))
     if node.target is aten.permute.default:
-        return [int(d) % rank for d in node.args[1]]  # type: ignore[union-attr,arg-type]
+        return [int(d) % rank for d in arguments(node)[1]]
     order = list(range(rank))
     if node.target is aten.t.default:
         return order[::-1]
-    a, b = (int(d) % rank for d in node.args[1:3])  # type: ignore[arg-type]
+    a, b = (int(d) % rank for d in arguments(node)[1:3])
     order[a], order[b] = order[b], order[a]
     return order
 

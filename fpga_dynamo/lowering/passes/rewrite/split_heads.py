@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.ir.graph import RESHAPE_TARGETS, aten, shape, value
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, arguments, aten, shape, value
 from fpga_dynamo.ir.sizes.tensor import dense_like
 
 
@@ -48,8 +48,9 @@ def _sole_source(node: Node, targets: object) -> Node | None:
 def _swaps_first(node: Node) -> bool:
     """Whether `node` is the transposition of the first two of three dimensions."""
     if node.target is aten.permute.default:
-        return list(node.args[1]) == [1, 0, 2]  # type: ignore[arg-type]
-    return node.target is aten.transpose.int and {d % 3 for d in node.args[1:3]} == {0, 1} and len(shape(node)) == 3  # type: ignore[operator]
+        return list(arguments(node)[1]) == [1, 0, 2]
+    swapped = node.target is aten.transpose.int and {d % 3 for d in arguments(node)[1:3]} == {0, 1}
+    return swapped and len(shape(node)) == 3
 
 
 def _are_heads(source: Node, merged: Node | None, split: Node) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Collection
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.ir.graph import made_of, value
+from fpga_dynamo.ir.graph import arguments, made_of, value
 from fpga_dynamo.ir.quantised import QUANTIZE, dequantized, quantizes, scale_of
 from fpga_dynamo.ir.sizes.tensor import of_dtype
 
@@ -49,5 +49,5 @@ def _only_real(node: Node) -> bool:
 
 
 def _shift(node: Node) -> None:
-    integers, scale, zero, low, high, _, *rest = node.args
-    node.args = (integers, scale, zero + _SHIFT, low + _SHIFT, high + _SHIFT, torch.uint8, *rest)  # type: ignore[operator]
+    integers, scale, zero, low, high, _, *rest = arguments(node)
+    node.args = (integers, scale, zero + _SHIFT, low + _SHIFT, high + _SHIFT, torch.uint8, *rest)

@@ -111,7 +111,7 @@ def function_of(nodes: Sequence[Node]) -> Function:
 
 def _plain(node: Node) -> tuple[str, str]:
     """A node's arguments without their names."""
-    args, kwargs = map_arg((node.args, node.kwargs), lambda _: "x")  # type: ignore[arg-type,return-value]
+    args, kwargs = map_arg((node.args, node.kwargs), lambda _: "x")
     return str(args), str(kwargs)
 
 
@@ -122,7 +122,7 @@ def _applied(nodes: Sequence[Node], x: Tensor) -> Tensor:
             if keeps_rows(node):
                 known[node] = known[node.all_input_nodes[0]]
                 continue
-            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)  # type: ignore[arg-type]
+            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
             known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
         return known[nodes[-1]]
 

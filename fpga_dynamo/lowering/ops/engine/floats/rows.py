@@ -16,7 +16,7 @@ from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import FLOAT_EXPONENTIAL_BITS, VectorCommand, VectorOperation, float32
 from fpga_dynamo.ir.elements import F32
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
+from fpga_dynamo.ir.graph import GraphInfo, argument, arguments, aten, operand, shape
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import WeightBuffer
 from fpga_dynamo.lowering.engine_patterns import engine_only
@@ -59,8 +59,8 @@ def match_layer_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | 
 
 def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
-    sizes, gamma, beta, eps = node.args[1:5]
-    if len(sizes) != 1:  # type: ignore[arg-type]
+    sizes, gamma, beta, eps = arguments(node)[1:5]
+    if len(sizes) != 1:
         raise RefusedError("several dimensions are not supported; the engine supports the last one")
     if any(isinstance(p, Node) and not emitter.graph.is_static(p) for p in (gamma, beta)):
         raise RefusedError("a scale or shift that the graph computes is not supported")
@@ -68,7 +68,7 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     count = shape(source)[-1]
     operands = [emitter.expression(p) if isinstance(p, Node) else None for p in (gamma, beta)]
     words, name = 2 * align(count, CHANNELS), f"{node.name} parameters"
-    epsilon = float32(float(eps))  # type: ignore[arg-type]
+    epsilon = float32(float(eps))
     command = VectorCommand(operation=VectorOperation.NORM, epsilon=epsilon, row_scale=float32(1.0 / count))
 
     def params() -> int:

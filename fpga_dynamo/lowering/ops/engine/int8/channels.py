@@ -26,7 +26,7 @@ from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.requantize import factor
 from fpga_dynamo.ir.blocked import CHANNEL
 from fpga_dynamo.ir.elements import I8
-from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, argument, aten, shape, value
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, argument, arguments, aten, shape, value
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
@@ -58,7 +58,7 @@ class ChannelParts:
 def match_channels(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ChannelParts] | None:
     """Concatenated, shuffled, split, in this order; nothing where whole blocks stay together."""
     if node.target is aten.cat.default:
-        sources = list(node.args[0])  # type: ignore[arg-type]
+        sources = list(arguments(node)[0])
         if not is_within_blocks(node):
             return None
         places = tuple((n, c) for n, part in enumerate(sources) for c in range(shape(part)[1]))
@@ -98,12 +98,12 @@ def _shuffled(chain: _Chain, view: Node | None) -> _Chain:
     """With the shuffle that begins with `view`, if it is one: groups of channels, transposed, as channels again."""
     if view is None or view.target not in RESHAPE_TARGETS or len(shape(view)) != 5:
         return chain
-    size, nodes = shape(view.args[0]), [view]  # type: ignore[arg-type]
+    size, nodes = shape(arguments(view)[0]), [view]
     turn = sole_user(view)
     if shape(view)[0] != size[0] or tuple(shape(view)[3:]) != tuple(size[2:]) or turn is None:
         return chain
-    swapped = turn.target is aten.transpose.int and {int(d) % 5 for d in turn.args[1:3]} == {1, 2}  # type: ignore[arg-type]
-    if not swapped and not (turn.target is aten.permute.default and list(turn.args[1]) == [0, 2, 1, 3, 4]):  # type: ignore[arg-type]
+    swapped = turn.target is aten.transpose.int and {int(d) % 5 for d in arguments(turn)[1:3]} == {1, 2}
+    if not swapped and not (turn.target is aten.permute.default and list(arguments(turn)[1]) == [0, 2, 1, 3, 4]):
         return chain
     nodes.append(turn)
     back = sole_user(turn)
@@ -127,8 +127,8 @@ def _parts(split: Node) -> dict[Node, tuple[int, int]]:
     ends = list(accumulate(counts))
     if not any(end % CHANNELS for end in ends[:-1]):
         return {}
-    items = sorted(split.users, key=lambda item: int(item.args[1]))  # type: ignore[arg-type]
-    spans = {item: int(item.args[1]) for item in items}  # type: ignore[arg-type]
+    items = sorted(split.users, key=lambda item: int(arguments(item)[1]))
+    spans = {item: int(arguments(item)[1]) for item in items}
     return {item: (ends[n] - counts[n], ends[n]) for item, n in spans.items()}
 
 

@@ -27,7 +27,7 @@ from fpga_dynamo.codegen.engine.vector import (
     float32,
 )
 from fpga_dynamo.codegen.requantize import channels
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
+from fpga_dynamo.ir.graph import GraphInfo, argument, arguments, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.engine_patterns import engine_only
@@ -146,17 +146,17 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     source, node, last = match.nodes[0], match.nodes[1], match.nodes[-1]
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
-    sizes, gamma, beta, eps = node.args[1:5]
-    if len(sizes) != 1:  # type: ignore[arg-type]
+    sizes, gamma, beta, eps = arguments(node)[1:5]
+    if len(sizes) != 1:
         raise RefusedError("several dimensions are not supported; the engine supports the last one")
     if any(isinstance(p, Node) and not emitter.graph.is_static(p) for p in (gamma, beta)):
         raise RefusedError("a scale or shift that the graph computes is not supported")
-    count = shape(node.args[0])[-1]  # type: ignore[arg-type]
+    count = shape(arguments(node)[0])[-1]
     operands = [emitter.expression(p) if isinstance(p, Node) else None for p in (gamma, beta)]
     words = 2 * align(count, CHANNELS)
     command = VectorCommand(
         operation=VectorOperation.NORM,
-        epsilon=_epsilon(float(eps), count, found[1]),  # type: ignore[arg-type]
+        epsilon=_epsilon(float(eps), count, found[1]),
         zero=scale.zero,
         low=scale.low,
         high=scale.high,
