@@ -9,7 +9,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.frontend.frames import recurrence
-from fpga_dynamo.ir.graph import hints
+from fpga_dynamo.ir.graph import arguments, hints
 from fpga_dynamo.lowering.tracing.recurrent import MOST_STEPS
 from fpga_dynamo.torch_internals.dispatch import autocast_active
 
@@ -67,7 +67,7 @@ def refuse_recurrence(module: GraphModule) -> None:
 
 def _why_not_unrolled(node: Node, graphs: int) -> str:
     kind = _RECURRENT[node.target]
-    x = node.args[0].meta["example_value"]  # type: ignore[union-attr]
+    x = arguments(node)[0].meta["example_value"]
     if isinstance(node.args[1 if node.target is torch.lstm else 2], Node):
         return f"{kind} with packed sequences is not supported: their lengths are data-dependent"
     if x.dtype is not torch.float32 or autocast_active():
@@ -86,5 +86,5 @@ def _why_not_unrolled(node: Node, graphs: int) -> str:
 def _stays_one_op(node: Node) -> bool:
     if node.target is not torch.lstm or not torch.backends.mkldnn.is_available():
         return False
-    hidden, cell = (state.meta["example_value"] for state in node.args[1])  # type: ignore[union-attr]
+    hidden, cell = (state.meta["example_value"] for state in arguments(node)[1])
     return bool(hidden.shape[-1] == cell.shape[-1])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS
 from fpga_dynamo.ir.operators import facts
@@ -305,6 +306,13 @@ def operand(node: Node, position: int) -> Node:
 def arguments(node: Node) -> tuple[Any, ...]:
     """Positional arguments of an ATen call, whose types its schema gives."""
     return node.args
+
+
+def evaluated(node: Node, known: Mapping[Node, Any]) -> Any:
+    """What the operator of `node` returns for the values of its operands in `known`."""
+    target: Any = node.target
+    args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
+    return target(*args, **kwargs)
 
 
 def argument(node: Node, name: str, position: int, default: Any = None) -> Any:

@@ -18,7 +18,7 @@ from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.dtypes import HALVES, INTEGERS, to_int32
 from fpga_dynamo.ir.elements import F32, Element
-from fpga_dynamo.ir.graph import GraphInfo
+from fpga_dynamo.ir.graph import GraphInfo, evaluated
 from fpga_dynamo.ir.view import Buffer, Role, align, dense, row_pitch
 
 
@@ -59,8 +59,7 @@ class Expression:
                 continue
             stack.pop()
             if node not in memo:
-                args, kwargs = map_arg((node.args, node.kwargs), memo.__getitem__)
-                memo[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+                memo[node] = evaluated(node, memo)
         return memo[self.node]
 
 

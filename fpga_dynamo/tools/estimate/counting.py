@@ -22,6 +22,7 @@ from fpga_dynamo.codegen.engine.maps import DTYPES, Map
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.ir.graph import evaluated
 from fpga_dynamo.runtime.cards.card import utf8_path
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
 from fpga_dynamo.runtime.observe.card_time import count_of
@@ -195,8 +196,7 @@ class EngineRun:
             return of.blocked(self._dtype, view=view).seen(content, tuple(view.shape)).clone()
         if node.op == "get_attr":
             return self.program.graph.constant(node)
-        args, kwargs = map_arg((node.args, node.kwargs), self._values.__getitem__)
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return evaluated(node, self._values)
 
     def _launch(self) -> None:
         number = self._launched

@@ -172,13 +172,12 @@ def _emit(c: Convolution, emitter: Emitter, tile_size: int) -> None:
 
 
 def _of_tile(tile_size: int, stays: float) -> Implementation:
-    can, sizes, emit = (partial(function, tile_size=tile_size) for function in (_can, _sizes, _emit))
     return Implementation(
         f"tiles of {tile_size}x{tile_size}",
         WINOGRAD.opcode,
-        can,  # type: ignore[arg-type]
-        sizes,  # type: ignore[arg-type]
-        emit,  # type: ignore[arg-type]
+        partial(_can, tile_size=tile_size),
+        partial(_sizes, tile_size=tile_size),
+        partial(_emit, tile_size=tile_size),
         stays,
         asked=lambda target: target.tuning.winograd_tile == tile_size,
     )

@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.ir.dtypes import INTEGERS
-from fpga_dynamo.ir.graph import argument, aten, value
+from fpga_dynamo.ir.graph import argument, arguments, aten, value
 from fpga_dynamo.lowering.ops.elementwise.backward import OPERANDS
 
 CASTS = frozenset({aten._to_copy.default, aten.copy.default})
@@ -68,7 +68,7 @@ def is_exact(node: Node) -> bool:
 def operands(node: Node) -> list[Node | float]:
     """The FX nodes and numbers that the rule's operands stand for."""
     if node.target is aten.copy.default:
-        return [node.args[1]]  # type: ignore[list-item]
+        return [arguments(node)[1]]
     if node.target is aten.clamp.Tensor:
         given = [node.args[0], argument(node, "min", 1), argument(node, "max", 2)]
         return [g for g in given if g is not None]
@@ -76,8 +76,8 @@ def operands(node: Node) -> list[Node | float]:
         return OPERANDS[node.target](node)
     count = _OPERAND_COUNT.get(node.target, 2)
     found: list[Node | float] = []
-    for arg in node.args[:count]:
-        found.append(arg if isinstance(arg, (Node, int, float)) else float(arg))  # type: ignore[arg-type]
+    for arg in arguments(node)[:count]:
+        found.append(arg if isinstance(arg, (Node, int, float)) else float(arg))
     return found
 
 

@@ -31,7 +31,7 @@ _INSTANCE, _BATCH = aten._native_batch_norm_legit.no_stats, aten._native_batch_n
 _LAYER_BACKWARD = aten.native_layer_norm_backward.default
 _GROUP_BACKWARD = aten.native_group_norm_backward.default
 _BATCH_BACKWARD = aten.native_batch_norm_backward.default
-_EPS = {_LAYER: 4, _GROUP: 7, _INSTANCE: 5, _BATCH: 7}
+_EPS: dict[Any, int] = {_LAYER: 4, _GROUP: 7, _INSTANCE: 5, _BATCH: 7}
 """Position of eps among the arguments."""
 
 
@@ -142,7 +142,7 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     scale, shift = (
         how.parameter(emitter.view(p)) if isinstance(p, Node) else None for p in node.args[first : first + 2]
     )
-    eps = float(arguments(node)[_EPS[node.target]])  # type: ignore[index]
+    eps = float(arguments(node)[_EPS[node.target]])
     mean, variance = moments(emitter, x, how.dims)
     deviation = elementwise(emitter, inverse_deviation(eps), [variance])
     wanted = {item.args[1]: item for item in match.outputs}

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.elements import U8
+from fpga_dynamo.ir.graph import evaluated
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.ir.weights import Packer
@@ -31,8 +31,7 @@ def table_of(nodes: Sequence[Node]) -> tuple[int, ...]:
             if keeps_rows(node):
                 known[node] = known[node.all_input_nodes[0]]
                 continue
-            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
-            known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+            known[node] = evaluated(node, known)
         return tuple(int(x) & 0xFF for x in known[nodes[-1]].to(torch.int64))
 
 

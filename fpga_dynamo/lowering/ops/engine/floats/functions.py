@@ -22,7 +22,7 @@ from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.sizes import FUNCTION_EXPONENTS as EXPONENTS
 from fpga_dynamo.codegen.engine.sizes import FUNCTION_MANTISSAS as MANTISSAS
-from fpga_dynamo.ir.graph import GraphInfo
+from fpga_dynamo.ir.graph import GraphInfo, evaluated
 from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
 from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
@@ -122,8 +122,7 @@ def _applied(nodes: Sequence[Node], x: Tensor) -> Tensor:
             if keeps_rows(node):
                 known[node] = known[node.all_input_nodes[0]]
                 continue
-            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
-            known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+            known[node] = evaluated(node, known)
         return known[nodes[-1]]
 
 
