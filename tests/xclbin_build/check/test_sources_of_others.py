@@ -65,7 +65,7 @@ def test_what_becomes_of_them(checkout: Path, capsys: pytest.CaptureFixture[str]
     assert hls_sources.main([str(checkout), "--build", "--jobs", "1"]) == 0
     told = capsys.readouterr().out
     assert "checked: 3 of 3" in told
-    assert "built for the software card: 1 of 2" in told
+    assert "built for the emulator: 1 of 2" in told
     assert "kernels/k.cpp bad: error: kernel 'bad': argument" in told
 
 
