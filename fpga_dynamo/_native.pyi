@@ -1,4 +1,4 @@
-"""The software card under pyxrt's names.
+"""The emulator under pyxrt's names.
 
 Those of ``_pyxrt`` with what follows. Buffers are zeroed. Kernels that were opened before another xclbin was loaded
 refuse to start afterwards, and nothing is loaded while a run is under way. $FPGA_DYNAMO_EMULATED_CARDS (default 1) says
@@ -111,9 +111,12 @@ def pack_panels(
 ) -> bool:
     """Weights of a convolution, at an address, as panels at another; see fpga_dynamo.lowering.ops.packing (ours).
 
-    Strides and taps: elements from channel to channel, and from a channel's first weight to each tap. factors: address
-    of float64s, or 0. infinity: that of elements of 16 bits, which are only put in order; 0: float32. transform: the
-    rows of G one after the other; none: there is no transform. Returns whether all packed weights are finite.
+    Strides: elements from channel to channel. Taps: elements from a channel's first weight to each tap.
+    factors: address of float64s, or 0.
+    infinity: the bits of infinity of a 16-bit element type, whose elements are only reordered; 0: float32.
+    transform: the rows of G one after the other; empty: no transform.
+
+    Returns whether all packed weights are finite.
     """
 
 class critical_section:
@@ -219,7 +222,7 @@ class direct_call:
         """Itself, as of a function."""
 
 def borrowed_runs() -> int:
-    """How many runs of software cards have had PyTorch's threads as lanes, since they were spinning."""
+    """How many runs of emulators have had PyTorch's threads as lanes, since they were spinning."""
 
 def direct_totals() -> tuple[int, int, int, int]:
     """Launches, commands, bytes in and bytes out of all direct calls of the process (ours)."""

@@ -73,7 +73,7 @@ class xclbin:
     def get_xsa_name(self) -> str: ...
 
 class device:
-    """Card `index`; DeviceError if there is none. The same index, the same card, open until the process ends."""
+    """Card `index`; DeviceError for an unknown index. The same index, the same card, open until the process ends."""
 
     def __init__(self, index: int = 0) -> None: ...
     @overload

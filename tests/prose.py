@@ -121,7 +121,7 @@ def page_findings(path: Path, page: str) -> Iterator[Finding]:
 
 def source_findings(path: Path, source: str) -> Iterator[Finding]:
     """What breaks the rules in strings, docstrings and comments of a source."""
-    texts = _python_texts(source) if path.suffix == ".py" else _cpp_texts(source)
+    texts = _python_texts(source) if path.suffix in (".py", ".pyi") else _cpp_texts(source)
     for line, text in texts:
         yield from _terms(path, line, text)
         for sentence in sentences(re.sub(r"`[^`]*`", "\0", text)):
@@ -198,7 +198,7 @@ SOURCES = ("fpga_dynamo", "xclbin_build", "hls_kernels")
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix in (".md", ".py", ".hpp", ".cpp"))
+    return sorted(path for path in folder.rglob("*") if path.suffix in (".md", ".py", ".pyi", ".h", ".hpp", ".cpp"))
 
 
 def findings(path: Path) -> list[Finding]:

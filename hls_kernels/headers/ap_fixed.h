@@ -19,7 +19,7 @@ constexpr bool rounds_up(ap_q_mode mode, bool negative, bool odd, bool half, boo
                                     : false;
 }
 #ifdef __HLS_CHECK__
-// x times 2^by, of a normal number: the exponent is moved, which takes no multiplier.
+// x times 2^by, of a normal number: the exponent is moved, without a multiplier.
 __AP_INLINE constexpr float moved_point(float x, int by) {
     const unsigned bits = __builtin_bit_cast(unsigned, x);
     return (bits & 0x7f800000u) == 0 ? 0.0f : __builtin_bit_cast(float, bits + (static_cast<unsigned>(by) << 23));

@@ -1,3 +1,3 @@
-// Stands in for the header of Vitis HLS on the software card: the simulator's port, which checks what is asked for.
+// Stands in for the header of Vitis HLS on the emulator: the simulator's port, which checks what is asked for.
 #pragma once
 #include "sim/hls_burst_maxi.h"

@@ -1,4 +1,4 @@
-// Stands in for the header of Vitis HLS on the software card: a format as printf has it, and one number at most.
+// Stands in for the header of Vitis HLS on the emulator: a format as printf has it, and one number at most.
 #pragma once
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Stands in for the header of Vitis HLS on the software card. A kernel's functions run one after the other there, as in AMD's C
+// Stands in for the header of Vitis HLS on the emulator. A kernel's functions run one after the other there, as in AMD's C
 // simulation, so a stream takes whatever is written to it; its depth, and processes that wait for each other, are what
 // sim/dataflow.hpp is for.
 #pragma once

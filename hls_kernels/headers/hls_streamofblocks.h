@@ -1,4 +1,4 @@
-// Stands in for the header of Vitis HLS on the software card: blocks that are written and read in turn, as many as are written.
+// Stands in for the header of Vitis HLS on the emulator: blocks that are written and read in turn, as many as are written.
 #pragma once
 #ifdef FPGA_DATAFLOW
 #include "sim/hls_streamofblocks.h"

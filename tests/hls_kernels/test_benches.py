@@ -1,9 +1,9 @@
-"""Every test bench of the cores, as the software card compiles them, and as synthesis sees them.
+"""Every test bench of the cores, as the emulator compiles them, and as synthesis sees them.
 
 `make benches` runs all random cases as synthesis sees them, in both C++ standards at all tile shapes. `make test` runs
-a twentieth of them, without the few large ones, at the smallest shape, and most as the software card compiles them;
+a twentieth of them, without the few large ones, at the smallest shape, and most as the emulator compiles them;
 `make benches-sampled`, which `.ci/run` calls, runs a tenth as synthesis sees them at all shapes, and all of the
-software card's. All but those of `make test` are compiled with the sanitizers for memory and undefined behaviour, which
+emulator's. All but those of `make test` are compiled with the sanitizers for memory and undefined behaviour, which
 double the time that a compiler takes.
 """
 

@@ -88,7 +88,7 @@ def test_networks_behind_hbm(name: str) -> None:
 
 
 def test_cards_with_hbm_are_counted_alike() -> None:
-    """What the counting card makes of them is the same, so one of them is counted."""
+    """What the cycle simulator makes of them is the same, so one of them is counted."""
 
     def counted(name: str) -> tuple[object, ...]:
         card, kernel = platforms.load(name), recipe.load(f"engine-{name}").kernels[0]

@@ -1,4 +1,4 @@
-"""The recipes that come along, built for the software card (in the user's cache, which other tests share)."""
+"""The recipes that come along, built for the emulator (in the user's cache, which other tests share)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels with AMD's headers, as they are written for Vitis HLS, built and run on the software card."""
+"""Kernels with AMD's headers, as they are written for Vitis HLS, built and run on the emulator."""
 
 from __future__ import annotations
 

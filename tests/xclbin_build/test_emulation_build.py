@@ -1,4 +1,4 @@
-"""Builds for the software card: determinism, incremental builds, the cache, and the errors of a toolchain."""
+"""Builds for the emulator: determinism, incremental builds, the cache, and the errors of a toolchain."""
 
 from __future__ import annotations
 

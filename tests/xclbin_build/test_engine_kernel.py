@@ -1,4 +1,4 @@
-"""A kernel that is an engine: built for the software card and for Vitis, started with a command list."""
+"""A kernel that is an engine: built for the emulator and for Vitis, started with a command list."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_unknown_recipe_names_a_known_one() -> None:
         recipes.load("emulatr")
 
 
-# Recipes for the software card fit every platform, those for a card that one.
+# Recipes for the emulator fit every platform, those for a card that one.
 PLACES = [
     (name, platform)
     for name in recipes.names()

@@ -55,7 +55,7 @@ def test_examples_keep_their_contracts(recipe: str) -> None:
     "kernel", ["zip", *(pytest.param(name, marks=pytest.mark.slow) for name in ("move", "pointwise", "fft"))]
 )
 def test_cores_of_the_recipe_signal_keep_their_intervals(kernel: str, tmp_path: Path) -> None:
-    """What an accelerator of signals is made of; those of matrices and convolutions are made for the software card."""
+    """What an accelerator of signals is made of; those of matrices and convolutions are made for the emulator."""
     recipe = tmp_path / "one.toml"
     recipe.write_text(f'name = "one"\n[kernel.one]\ncores = ["{kernel}"]\n')
     keeps_its_contracts(load_design(recipe, {}, "zcu102"))

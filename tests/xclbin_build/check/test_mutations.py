@@ -1,4 +1,4 @@
-"""Mistakes in our own kernels that cost cycles and no software card would show: each changes what the checker says.
+"""Mistakes in our own kernels that cost cycles and no emulator would show: each changes what the checker says.
 
 That the loops have an interval of 1 without them is held by test_contracts.py.
 """
