@@ -95,7 +95,7 @@ def draw(found: Sequence[Entry], folder: Path) -> None:
             continue
         names = list(dict.fromkeys(name for name, _, _ in rows))
         height = 0.8 / len(versions)
-        with rc_context({"svg.hashsalt": "history"}):  # equal figures give equal files
+        with rc_context({"svg.hashsalt": "history", "svg.fonttype": "none"}):  # equal figures give equal files
             figure = Figure(figsize=(8, 1 + 0.3 * len(rows)), layout="constrained")
             FigureCanvasSVG(figure)
             axes = figure.add_subplot()

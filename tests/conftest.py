@@ -2,8 +2,10 @@
 errors of the compiler that are raised instead of a fallback to eager mode, and a Ctrl-C that raises, which a shell
 takes from what it starts in the background."""
 
+import argparse
 import logging
 import os
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -85,8 +87,18 @@ def internal_errors_fall_back(request: pytest.FixtureRequest, monkeypatch: pytes
         monkeypatch.delenv("FPGA_DYNAMO_INTERNAL_ERRORS")
 
 
+def _part(text: str) -> tuple[int, int]:
+    """"1/3" as (1, 3)."""
+    given = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if given is None or int(given[1]) > int(given[2]):
+        raise argparse.ArgumentTypeError(f"it must be K/N with K from 1 to N, such as 1/3, not {text!r}")
+    return int(given[1]), int(given[2])
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", default="1/1", metavar="K/N", help="of the extended tests, every N-th from the K-th on")
+    parser.addoption(
+        "--part", type=_part, default=(1, 1), metavar="K/N", help="of the extended tests, every N-th from the K-th on"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # marks decide what is run
@@ -103,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 for mark in EXTENDED:
                     item.add_marker(mark)
             cases[test] += 1
-    part, parts = map(int, config.getoption("--part").split("/"))
+    part, parts = config.getoption("--part")
     extended = [item for item in items if item.get_closest_marker("extended")]
     left_out = {item for number, item in enumerate(extended) if number % parts != part - 1}
     items[:] = [item for item in items if item not in left_out]

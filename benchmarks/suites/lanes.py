@@ -49,7 +49,7 @@ def measure(workload: Workload, settings: Settings, row: Row) -> None:
 
 
 def _compiled(model: nn.Module, example: Tensor, device: int, lanes: int) -> Any:
-    """The model on a emulator that is loaded with so many lanes."""
+    """The model on an emulator that is loaded with so many lanes."""
     compiled = torch.compile(model, backend="fpga", options={"device": device})
     with _environment(FPGA_DYNAMO_EMULATED_CARDS="2", FPGA_DYNAMO_LANES=str(lanes)):
         compiled(example)

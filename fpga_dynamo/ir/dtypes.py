@@ -1,9 +1,9 @@
 """How elements of each dtype lie on the card, and in the slots where tensors cross between host and card.
 
 In the arena every element has a word of 32 bits: floating-point values are floats, bool is 0.0 or 1.0, integers are an
-int32. A slot of a narrow type holds the host's own bytes; the core ``convert`` widens what comes in and narrows what
-goes out. A complex number has two words, its real part first, as on the host; the cores `fft` and `zip` compute with
-them.
+int32. A slot of a narrow type holds elements in the host format; the core ``convert`` widens what comes in and narrows
+what goes out. A complex number has two words, its real part first, as on the host; the cores `fft` and `zip` compute
+with them.
 
 A float16 or bfloat16 value may lie in the arena as a float that is not rounded yet: the MAC array and the other cores
 that accumulate give such. :class:`fpga_dynamo.ir.view.View` says so by its dtype, float32. It is rounded where
@@ -26,7 +26,7 @@ NARROW = {**HALVES, **BYTES}
 """Types whose elements are narrower on the wire than in the arena."""
 
 UNCHANGED = frozenset({torch.float32, torch.int32, torch.complex64, *NARROW})
-"""Types whose tensors cross as the host's own bytes."""
+"""Types whose tensors are transferred in the host format."""
 
 FLOATS = frozenset({torch.float32, *HALVES})
 """Types of floating-point values; the cores compute with them in float32."""

@@ -1,4 +1,4 @@
-"""What lowering and eager mode's parts of a program know of an operator, whichever pattern takes it.
+"""Facts about an operator for lowering and for the eager parts of a program, whichever pattern matches it.
 
 An :class:`Operator` is registered with the pattern of its family (``Pattern.operators``), in the operator's own file;
 who asks here need not know that file.

@@ -59,7 +59,7 @@ class Tuning:
     slice_work: multiply-accumulates, or a fifth as many bytes, that a slice is at least worth.
     winograd: None if an option says that the method is not to be used.
     winograd_tile: side of the tiles that Winograd's method takes wherever it can, faster or not, as an option may ask.
-    memory_share: of the rate at which eager mode's ReLU reads and writes the host's memory, what cores reach there.
+    memory_share: memory rate of cores, as a share of the rate at which an eager ReLU reads and writes host memory.
     """
 
     slice_work: float | None = None

@@ -31,7 +31,7 @@ from fpga_dynamo.lowering.patterns import Match, Pattern
 T = TypeVar("T")
 
 _MOST_FAILURES = 3
-"""Of a pattern in one graph, each of which has it lowered again; after that the pattern is left out of it."""
+"""After so many failures a pattern is disabled for the graph; each failure lowers the graph again."""
 
 
 class Mistakes:

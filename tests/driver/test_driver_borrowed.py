@@ -1,4 +1,4 @@
-"""PyTorch's threads as lanes of a emulator, as they spin behind an operator of eager."""
+"""PyTorch's threads as lanes of an emulator, as they spin behind an operator of eager."""
 
 from __future__ import annotations
 

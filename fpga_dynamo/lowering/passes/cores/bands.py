@@ -8,8 +8,8 @@ needs; rows that the windows of the next band still read are moved to the front.
 only rows at the seam of two streams are computed by both. (Fusing layers in this order: Alwani et al., Fused-Layer CNN
 Accelerators, MICRO 2016.)
 
-When this pays depends on the host's caches (BandLimits in ir/tuning.py). A real card has no lanes and no bands: its
-bands would have to fit into on-chip memory.
+When this pays depends on the caches of the host (BandLimits in ir/tuning.py). A real card has no lanes and no bands:
+its bands would have to fit into on-chip memory.
 """
 
 from __future__ import annotations
