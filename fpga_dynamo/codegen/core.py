@@ -10,19 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.ir.command import FieldValue, ImageRows
+from fpga_dynamo.ir.command import FieldValue, ImageRows, Record
+from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, numel
 
 Fields = Mapping[str, Any]
 """A command's fields by the names in its record. Some may be sizes that differ from call to call."""
 
+F = TypeVar("F", default=Fields)
+"""What a core's functions get: the record (ir/records.py) of a built-in core, the fields of a user's core."""
+
 
 @dataclass(frozen=True)
-class Bands:
+class Bands(Generic[F]):
     """How a command that makes one image is cut into bands of its rows.
 
     input: the operand that holds the image it reads. Its result is called `output`, an addend of the same rows
@@ -31,11 +37,11 @@ class Bands:
     """
 
     input: str
-    cut: Callable[[Fields, ImageRows, int, int], dict[str, FieldValue]]
+    cut: Callable[[F, ImageRows, int, int], dict[str, FieldValue]]
 
 
 @dataclass(frozen=True)
-class Core:
+class Core(Generic[F]):
     """What there is to know of an opcode, as functions of a command's fields.
 
     opcode: its name; the record is `<opcode>_command`.
@@ -50,10 +56,10 @@ class Core:
     """
 
     opcode: str
-    cycles: Callable[[Fields, Target], float]
-    moved: Callable[[Fields, Target], int]
-    parts: Callable[[Fields, Target], int] | None = None
-    bands: Bands | None = None
+    cycles: Callable[[F, Target], float]
+    moved: Callable[[F, Target], int]
+    parts: Callable[[F, Target], int] | None = None
+    bands: Bands[F] | None = None
     redirects: bool = False
     propagates_nan: bool = False
 
@@ -62,10 +68,10 @@ class CoreTable:
     """Cores by opcode."""
 
     def __init__(self) -> None:
-        self._cores: dict[str, Core] = {}
+        self._cores: dict[str, Core[Any]] = {}
         self._users: set[str] = set()
 
-    def add(self, core: Core, *, users: bool = False) -> Core:
+    def add(self, core: Core[F], *, users: bool = False) -> Core[F]:
         """Raises :class:`FpgaError` if the opcode has a core."""
         if core.opcode in self._cores:
             raise FpgaError(f"a core of opcode '{core.opcode}' is already registered; unregister_core() it first")
@@ -85,9 +91,32 @@ class CoreTable:
     def __contains__(self, opcode: str) -> bool:
         return opcode in self._cores
 
-    def __getitem__(self, opcode: str) -> Core:
+    def __getitem__(self, opcode: str) -> Core[Any]:
         """The core of an opcode; for one that nobody has described, a guess from its `dims`."""
         return self._cores.get(opcode) or Core(opcode, _guessed_cycles, _guessed_floats)
+
+    def cycles(self, record: Record, target: Target) -> float:
+        """:attr:`Core.cycles` of a command, at the hints of its sizes."""
+        return float(self[record.opcode].cycles(self._given(record.at_hints()), target))
+
+    def moved(self, record: Record, target: Target) -> Number:
+        """:attr:`Core.moved` of a command, as a function of its sizes."""
+        return self[record.opcode].moved(self._given(record), target)
+
+    def parts(self, record: Record, target: Target) -> Number | None:
+        """:attr:`Core.parts` of a command, as a function of its sizes; None for an opcode that nobody has described."""
+        parts = self[record.opcode].parts
+        return None if parts is None else parts(self._given(record), target)
+
+    def cut(self, record: Record, image: ImageRows, begin: int, end: int) -> dict[str, FieldValue]:
+        """:attr:`Bands.cut` of a command that can be cut."""
+        bands = self[record.opcode].bands
+        assert bands is not None, f"'{record.opcode}' is never cut"
+        return bands.cut(self._given(record), image, begin, end)
+
+    def _given(self, record: Record) -> Any:
+        """What functions of the record's core get."""
+        return record if self.built_in(record.opcode) else vars(record)
 
     def built_in(self, opcode: str) -> bool:
         return opcode in self._cores and opcode not in self._users

@@ -8,11 +8,9 @@ core's pipeline.
 
 from __future__ import annotations
 
-from typing import Any
-
-from fpga_dynamo.codegen.core import CORES, Fields
-from fpga_dynamo.ir.command import Command
-from fpga_dynamo.ir.sizes.size import value, values
+from fpga_dynamo.codegen.core import CORES
+from fpga_dynamo.ir.command import Command, Record
+from fpga_dynamo.ir.sizes.size import Number, value
 from fpga_dynamo.ir.target import Platform, Target
 
 START = 64
@@ -25,20 +23,20 @@ A program that is one launch is called past all of that (runtime/calls/direct.py
 """
 
 
-def annotate(command: Command, target: Target) -> Any:
+def annotate(command: Command, target: Target) -> Number:
     """Fills in the command's cycles and the bytes that it moves to and from device memory, at the sizes' hints.
 
     Returns the bytes as a function of the sizes.
     """
-    moved = 4 * CORES[command.opcode].moved(command.fields, target)
-    command.cycles = cycles(command.opcode, command.fields, target)
+    moved = 4 * CORES.moved(command.record, target)
+    command.cycles = cycles(command.record, target)
     command.bytes = value(moved)
     return moved
 
 
-def cycles(opcode: str, fields: Fields, target: Target) -> float:
+def cycles(record: Record, target: Target) -> float:
     """Cycles of a command with the given fields on one compute unit."""
-    return START + float(CORES[opcode].cycles(values(dict(fields)), target))
+    return START + CORES.cycles(record, target)
 
 
 def command_seconds(cycles: float, platform: Platform) -> float:

@@ -18,7 +18,7 @@ from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand, OwnR
 from fpga_dynamo.ir.dtypes import BYTES
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
-from fpga_dynamo.ir.records import Convert, Move
+from fpga_dynamo.ir.records import RECORDS, Convert, Move
 from fpga_dynamo.ir.sizes.size import Number, Size, at_most, identical, larger, pinned, smaller
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import KernelInfo
@@ -341,9 +341,11 @@ class Emitter:
         be left to that, and is at most what is worth it.
         """
         origin = self._origin
-        record = OwnRecord(record, fields) if isinstance(record, str) else record
+        opcode, given = (record, fields) if isinstance(record, str) else (record.opcode, vars(record))
         if origin.check is not None:
-            origin.check(record.opcode, reads, writes, vars(record), self)
+            origin.check(opcode, reads, writes, given, self)
+        if isinstance(record, str):
+            record = RECORDS[opcode](**fields) if opcode in RECORDS else OwnRecord(opcode, fields)
         sources = [v.buffer if isinstance(v, View) else v for v in reads if v is not None]
         command = Command(
             record,
@@ -356,18 +358,16 @@ class Emitter:
             image=image,
         )
         moved = cost.annotate(command, self.target)
-        if command.opcode in CORES and (parts := self._parts(command.opcode, command.fields)) is not None:
+        if command.opcode in CORES and (parts := self._parts(command.record)) is not None:
             command.fields["slices"] = larger(1, smaller(smaller(MOST_SLICES, parts), self._slices_worth(macs, moved)))
         self.commands.append(command)
 
-    def _parts(self, opcode: str, fields: Mapping[str, Any]) -> Number | None:
+    def _parts(self, record: Record) -> Number | None:
         """Independent parts of a command: `slices` if its pattern says so, else what the core makes of the fields."""
-        if isinstance(given := fields.get("slices"), (int, Size)):
-            return given
-        parts = CORES[opcode].parts
-        return None if parts is None else parts(fields, self.target)
+        given = vars(record).get("slices")
+        return given if isinstance(given, (int, Size)) else CORES.parts(record, self.target)
 
-    def _slices_worth(self, macs: int, moved: int) -> int:
+    def _slices_worth(self, macs: int, moved: Number) -> Number:
         """Parts of as much work as handing one to another lane may cost, where that is known."""
         work = self.target.tuning.slice_work
         return MOST_SLICES if work is None else (macs + 5 * moved) // int(work)

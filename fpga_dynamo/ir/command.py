@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from fpga_dynamo.ir.sizes.size import Size
+from fpga_dynamo.ir.sizes.size import Size, values
 from fpga_dynamo.ir.view import Buffer, View
 
 R = TypeVar("R", bound="Record")
@@ -137,6 +137,12 @@ class Record:
             pass
         raise TypeError(f"field '{name}' of '{self.opcode}_command' takes {what}, not {given!r}")
 
+    def at_hints(self: R) -> R:
+        """The same with sizes as their hints: for costs, records nothing."""
+        new = object.__new__(type(self))
+        new.__dict__.update(values(self.__dict__))
+        return new
+
     def replaced(self: R, **changes: FieldValue) -> R:
         """The same with other values of these fields."""
         new = object.__new__(type(self))
@@ -153,6 +159,9 @@ class OwnRecord(Record):
     def __init__(self, opcode: str, fields: Mapping[str, FieldValue]) -> None:
         self.opcode = opcode  # type: ignore[misc]
         self.__dict__.update(fields)
+
+    def at_hints(self) -> OwnRecord:
+        return OwnRecord(self.opcode, values(self.__dict__))
 
     def replaced(self, **changes: FieldValue) -> OwnRecord:
         return OwnRecord(self.opcode, {**self.__dict__, **changes})

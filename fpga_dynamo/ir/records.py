@@ -6,7 +6,7 @@ there. What is left out is 0, of operands None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -686,3 +686,33 @@ class Zip(Record):
     b_stride: Annotated[Sequence[int], 5] = (0,) * 5
     out_stride: Annotated[Sequence[int], 5] = (0,) * 5
     slices: int | None = None
+
+
+RECORDS: Mapping[str, type[Record]] = {
+    "attention": Attention,
+    "conv2d": Conv2d,
+    "depthwise": Depthwise,
+    "conv2d_int8": Conv2dInt8,
+    "depthwise_int8": DepthwiseInt8,
+    "fft": Fft,
+    "gemm": Gemm,
+    "gemm_bf16": GemmBf16,
+    "gemm_int8": GemmInt8,
+    "move": Move,
+    "gather": Gather,
+    "resample": Resample,
+    "convert": Convert,
+    "streams": Streams,
+    "pointwise": Pointwise,
+    "pool": Pool,
+    "pool_int8": PoolInt8,
+    "quantize": Quantize,
+    "dequantize": Dequantize,
+    "add_int8": AddInt8,
+    "lookup_int8": LookupInt8,
+    "reduce": Reduce,
+    "scan": Scan,
+    "winograd": Winograd,
+    "zip": Zip,
+}
+"""The classes of this file by opcode."""

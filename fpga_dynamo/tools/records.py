@@ -29,7 +29,7 @@ there. What is left out is 0, of operands None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -42,7 +42,7 @@ _TYPES = {"int32_t": ("int", "0"), "uint32_t": ("Place", "None"), "float": ("Rea
 def source() -> str:
     """The module's text."""
     header = parse_command(hls_kernels.ROOT / "command.hpp")
-    return "\n".join([_HEAD, *_constants(header), *(_record(record) for record in header.records.values())])
+    return "\n".join([_HEAD, *_constants(header), *map(_record, header.records.values()), _table(header)])
 
 
 def _constants(header: Header) -> Iterator[str]:
@@ -51,17 +51,32 @@ def _constants(header: Header) -> Iterator[str]:
 
 
 def _record(record: Record) -> str:
-    name = "".join(part.capitalize() for part in record.name.split("_"))
     fields = [field for field in record.fields if field.name not in ("opcode", "slices")]
     lines = [
         "",
         "@dataclass(kw_only=True, eq=False)",
-        f"class {name}(Record):",
+        f"class {_class(record)}(Record):",
         f'    """``{record.name}_command``."""',
         "",
         f'    opcode: ClassVar[str] = "{record.name}"',
         *map(_field, fields),
         "    slices: int | None = None",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _class(record: Record) -> str:
+    return "".join(part.capitalize() for part in record.name.split("_"))
+
+
+def _table(header: Header) -> str:
+    lines = [
+        "",
+        "RECORDS: Mapping[str, type[Record]] = {",
+        *(f'    "{record.name}": {_class(record)},' for record in header.records.values()),
+        "}",
+        '"""The classes of this file by opcode."""',
         "",
     ]
     return "\n".join(lines)

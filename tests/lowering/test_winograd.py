@@ -13,6 +13,7 @@ from torch import nn
 
 from fpga_dynamo import explain, stats
 from fpga_dynamo.codegen import cost
+from fpga_dynamo.ir.records import Winograd
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.tuning import PLAIN_WINOGRAD, Tuning
 from fpga_dynamo.lowering.ops.convolution import winograd
@@ -199,11 +200,11 @@ def test_a_small_convolution_is_direct(target: Target) -> None:
 
 def test_cycles_grow_with_the_work(target: Target) -> None:
     def cycles(batch: int = 1, side: int = 28, channels: int = 64, tile_size: int = 4) -> float:
-        fields = {
-            "batch": batch, "in_channels": channels, "in_height": side, "in_width": side, "out_channels": channels,
-            "out_height": side, "out_width": side, "vectors": 4, "tile_size": tile_size,
-        }  # fmt: skip
-        return cost.cycles("winograd", fields, target)
+        record = Winograd(
+            batch=batch, in_channels=channels, in_height=side, in_width=side, out_channels=channels,
+            out_height=side, out_width=side, vectors=4, tile_size=tile_size,
+        )  # fmt: skip
+        return cost.cycles(record, target)
 
     for size in (2, 4):
         assert cycles(tile_size=size) < cycles(batch=2, tile_size=size) < cycles(batch=8, tile_size=size)

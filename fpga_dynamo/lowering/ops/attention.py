@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import (
@@ -55,26 +55,26 @@ SLICE_ROWS = 128
 # --- core -------------------------------------------------------------------------------------------------------------
 
 
-def _cycles(f: Fields, target: Target) -> float:
+def _cycles(c: Attention, target: Target) -> float:
     """Two products on the MAC array and the passes of the softmax."""
     panel = VEC * target.tiles["MAX_VECTORS"]
-    products = ceil_div(f["keys"], panel) * f["width"] + ceil_div(f["value_width"], panel) * f["keys"]
-    steps = ceil_div(f["rows"], target.tiles["ROWS"]) * products
-    return numel(f["batch"]) * (steps + SOFTMAX_PASSES * f["rows"] * ceil_div(f["keys"], VEC))
+    products = ceil_div(c.keys, panel) * c.width + ceil_div(c.value_width, panel) * c.keys
+    steps = ceil_div(c.rows, target.tiles["ROWS"]) * products
+    return numel(c.batch) * (steps + SOFTMAX_PASSES * c.rows * ceil_div(c.keys, VEC))
 
 
-def _floats(f: Fields, target: Target) -> int:
-    rows, keys = f["rows"], f["keys"]
-    masked = rows * keys if f.get("mask") is not None else 0
-    return numel(f["batch"]) * ((rows + keys) * (f["width"] + f["value_width"]) + masked)
+def _floats(c: Attention, target: Target) -> int:
+    rows, keys = c.rows, c.keys
+    masked = rows * keys if c.mask is not None else 0
+    return numel(c.batch) * ((rows + keys) * (c.width + c.value_width) + masked)
 
 
 ATTENTION = CORES.add(
-    Core(
-        "attention",
+    Core[Attention](
+        Attention.opcode,
         _cycles,
         _floats,
-        parts=lambda f, target: numel(f["batch"]) * ceil_div(f["rows"], SLICE_ROWS),
+        parts=lambda c, target: numel(c.batch) * ceil_div(c.rows, SLICE_ROWS),
         redirects=True,
     )
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from fpga_dynamo.codegen.core import Fields
 from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.records import Depthwise, DepthwiseInt8, Pool, PoolInt8, Resample
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, ceil_div
 
@@ -47,17 +47,21 @@ def from_image_to_image(x: View, y: View) -> ImageFields:
     }
 
 
-def result_vectors(f: Fields) -> int:
+ImageRecord = Depthwise | DepthwiseInt8 | Pool | PoolInt8 | Resample
+"""The records that make images from images, each channel by itself."""
+
+
+def result_vectors(c: ImageRecord) -> int:
     """Vectors of the result of such a record: what every core handles one of, per tap, in a cycle."""
-    return f["batch"] * f["out_height"] * f["out_width"] * ceil_div(f["channels"], VEC)
+    return c.batch * c.out_height * c.out_width * ceil_div(c.channels, VEC)
 
 
-def images_floats(f: Fields, target: Target) -> int:
+def images_floats(c: ImageRecord, target: Target) -> int:
     """Floats of both images."""
-    pixels = f["in_height"] * f["in_width"] + f["out_height"] * f["out_width"]
-    return f["batch"] * f["channels"] * pixels
+    pixels = c.in_height * c.in_width + c.out_height * c.out_width
+    return c.batch * c.channels * pixels
 
 
-def images_parts(f: Fields, target: Target) -> int:
+def images_parts(c: ImageRecord, target: Target) -> int:
     """Rows of single vectors of channels, which lanes may share."""
-    return f["batch"] * f["out_height"] * ceil_div(f["channels"], VEC)
+    return c.batch * c.out_height * ceil_div(c.channels, VEC)

@@ -16,11 +16,11 @@ from typing import Any
 
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape
 from fpga_dynamo.ir.operators import Arguments, Operator, Tensors
-from fpga_dynamo.ir.records import Pool
+from fpga_dynamo.ir.records import Pool, PoolInt8
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, ceil_div
 from fpga_dynamo.lowering.ops.calls import image, volume
@@ -30,16 +30,15 @@ from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, 
 from fpga_dynamo.lowering.patterns import Match, Pattern, follow, sole_user
 
 
-def _cycles(f: Fields, target: Target) -> float:
+def pool_cycles(c: Pool | PoolInt8, target: Target) -> float:
     """A vector of the image a cycle; an adaptive window is as large as the largest of them."""
-    if f.get("adaptive"):
-        kernel = (ceil_div(f["in_height"], f["out_height"]), ceil_div(f["in_width"], f["out_width"]))
-    else:
-        kernel = f["kernel"]
-    return result_vectors(f) * max(kernel[0], 1) * max(kernel[1], 1)
+    height, width = c.kernel
+    if c.adaptive:
+        height, width = ceil_div(c.in_height, c.out_height), ceil_div(c.in_width, c.out_width)
+    return result_vectors(c) * max(height, 1) * max(width, 1)
 
 
-POOL = CORES.add(Core("pool", _cycles, images_floats, images_parts, redirects=True))
+POOL = CORES.add(Core[Pool](Pool.opcode, pool_cycles, images_floats, images_parts, redirects=True))
 
 _MAX = (
     aten.max_pool2d_with_indices.default,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.walks import collapse, pad_left
 from fpga_dynamo.ir.command import Operand
@@ -47,21 +47,21 @@ _FEW_ROWS = 2 * VEC
 """Below so many contiguous rows each is a part of its own, as in the core."""
 
 
-def _elements(f: Fields, target: Target) -> Any:
-    return numel(f["kept"]) * f["length"]
+def _elements(c: Scan) -> int:
+    return numel(c.kept) * c.length
 
 
-def _cycles(f: Fields, target: Target) -> float:
+def _cycles(c: Scan, target: Target) -> float:
     """A vector a cycle; of blocks that are transposed, one to be read, one to be scanned and one to be written."""
-    return ceil_div(_elements(f, target), VEC) * (3 if f["in_stride"][-1] == 1 else 1)
+    return ceil_div(_elements(c), VEC) * (3 if c.in_stride[-1] == 1 else 1)
 
 
-def _parts(f: Fields, target: Target) -> Any:
-    rows = numel(f["kept"])
+def _parts(c: Scan, target: Target) -> int:
+    rows = numel(c.kept)
     return rows if not isinstance(rows, Size) and rows < _FEW_ROWS else ceil_div(rows, VEC)
 
 
-CORES.add(Core("scan", _cycles, moved=lambda f, target: 2 * _elements(f, target), parts=_parts, redirects=True))
+CORES.add(Core[Scan](Scan.opcode, _cycles, lambda c, target: 2 * _elements(c), _parts, redirects=True))
 
 
 def _dims(node: Node, name: str = "dim") -> tuple[int, ...]:

@@ -16,9 +16,9 @@ from fpga_dynamo.lowering.ops.images import image_strides, images_floats, images
 from fpga_dynamo.lowering.ops.packing import pack_depthwise
 
 DEPTHWISE = CORES.add(
-    Core(
-        "depthwise",
-        cycles=lambda f, target: result_vectors(f) * (f["kernel"][0] * f["kernel"][1] + 1),
+    Core[Depthwise](
+        Depthwise.opcode,
+        cycles=lambda c, target: result_vectors(c) * (c.kernel[0] * c.kernel[1] + 1),
         moved=images_floats,
         parts=images_parts,
         bands=Bands("input", cut_window),
@@ -51,4 +51,6 @@ def _emit(c: Convolution, emitter: Emitter) -> None:
     append(command, c, w, b, emitter)
 
 
-BY_CHANNEL = Implementation("by channel", DEPTHWISE.opcode, _can, _sizes, _emit)
+BY_CHANNEL = Implementation(
+    "by channel", DEPTHWISE.opcode, _can, lambda s, target: Depthwise(**_sizes(s, target)), _emit
+)

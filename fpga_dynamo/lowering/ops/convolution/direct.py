@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Bands, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.records import Conv2d
@@ -22,27 +22,27 @@ from fpga_dynamo.lowering.ops.convolution.parts import (
 from fpga_dynamo.lowering.ops.packing import panel_vectors, weight_words
 
 
-def _cycles(f: Fields, target: Target) -> float:
-    steps = ceil_div(f["batch"] * f["out_height"] * f["out_width"], target.tiles["ROWS"])
-    taps = f["kernel"][0] * f["kernel"][1]
-    return f["groups"] * steps * panels_of(f) * taps * f["in_channels"]
+def _cycles(c: Conv2d, target: Target) -> float:
+    steps = ceil_div(c.batch * c.out_height * c.out_width, target.tiles["ROWS"])
+    taps = c.kernel[0] * c.kernel[1]
+    return c.groups * steps * panels_of(c) * taps * c.in_channels
 
 
-def _floats(f: Fields, target: Target) -> int:
-    channels, out = f["in_channels"], f["out_channels"]
-    inputs = f["batch"] * f["groups"] * channels * f["in_height"] * f["in_width"]
-    outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
-    taps = f["kernel"][0] * f["kernel"][1]
-    weights = weight_words(f["groups"] * channels * out * taps, f.get("weight_format"), target)
+def _floats(c: Conv2d, target: Target) -> int:
+    channels, out = c.in_channels, c.out_channels
+    inputs = c.batch * c.groups * channels * c.in_height * c.in_width
+    outputs = c.batch * c.groups * out * c.out_height * c.out_width
+    taps = c.kernel[0] * c.kernel[1]
+    weights = weight_words(c.groups * channels * out * taps, c.weight_format, target)
     return inputs + outputs + weights
 
 
 CONV2D = CORES.add(
-    Core(
-        "conv2d",
+    Core[Conv2d](
+        Conv2d.opcode,
         _cycles,
         _floats,
-        parts=lambda f, target: f["batch"] * f["out_height"] * f["groups"] * panels_of(f),
+        parts=lambda c, target: c.batch * c.out_height * c.groups * panels_of(c),
         bands=Bands("input", cut_window),
         redirects=True,
     )
@@ -89,5 +89,13 @@ def _input_strides(x: View) -> tuple[int, ...]:
     return tuple(strides)
 
 
-DIRECT = Implementation("direct", CONV2D.opcode, _can, _sizes, _emit, stays=0.95, settles=8000)
+DIRECT = Implementation(
+    "direct",
+    CONV2D.opcode,
+    _can,
+    lambda s, target: Conv2d(**_sizes(s, target)),
+    _emit,
+    stays=0.95,
+    settles=8000,
+)
 """A gain of less than 5 % is not worth the coarser rounding of what follows; nor is one of a few microseconds."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import Record
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.ir.weights import Expression
@@ -103,7 +104,7 @@ class Implementation:
     """One way to compute a convolution of images, as a command of one core.
 
     can: (shape, target) -> None, or the sentence that says why it cannot.
-    sizes: (shape, target) -> the fields of its record that the cost follows from.
+    sizes: (shape, target) -> a record with the fields that the cost follows from.
     emit: appends the command.
     stays: share of its cycles that a way further down the table, which rounds more coarsely, has to stay below to be
         taken in its place. settles: cycles below which nothing further down is worth its rounding.
@@ -113,7 +114,7 @@ class Implementation:
     name: str
     opcode: str
     can: Callable[[Shape, Target], str | None]
-    sizes: Callable[[Shape, Target], dict[str, Any]]
+    sizes: Callable[[Shape, Target], Record]
     emit: Callable[[Convolution, Emitter], None]
     stays: float = 1.0
     settles: float = 0.0
@@ -121,4 +122,4 @@ class Implementation:
 
     def cycles(self, shape: Shape, target: Target) -> float:
         """On one compute unit."""
-        return cost.cycles(self.opcode, self.sizes(shape, target), target)
+        return cost.cycles(self.sizes(shape, target), target)

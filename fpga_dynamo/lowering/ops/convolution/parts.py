@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from fpga_dynamo.codegen.core import Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand, Record
 from fpga_dynamo.ir.graph import value
+from fpga_dynamo.ir.records import Conv2d, Conv2dInt8, Depthwise, DepthwiseInt8, Winograd
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, align, ceil_div
 from fpga_dynamo.lowering.ops.convolution.implementation import Convolution
@@ -15,19 +15,22 @@ from fpga_dynamo.lowering.ops.epilogue import ActivationFields, fields
 from fpga_dynamo.lowering.ops.images import image_strides
 from fpga_dynamo.lowering.ops.packing import pack_bias, pack_weight, panel_vectors
 
+Windowed = Conv2d | Conv2dInt8 | Depthwise | DepthwiseInt8
+"""The records of sums over windows."""
 
-def panels_of(f: Fields) -> int:
+
+def panels_of(c: Conv2d | Conv2dInt8 | Winograd) -> int:
     """Panels of one group's weights."""
-    return ceil_div(f["out_channels"], VEC * f["vectors"])
+    return ceil_div(c.out_channels, VEC * c.vectors)
 
 
-def cut_window(f: Fields, image: ImageRows, begin: int, end: int) -> dict[str, FieldValue]:
+def cut_window(c: Windowed, image: ImageRows, begin: int, end: int) -> dict[str, FieldValue]:
     """What a command for rows [begin, end) of the result has in other fields."""
     low, high = image.needed(begin, end)
     return {
         "in_height": high - low,
         "out_height": end - begin,
-        "padding": (max(0, image.padding - begin * image.stride), f["padding"][1]),
+        "padding": (max(0, image.padding - begin * image.stride), c.padding[1]),
     }
 
 

@@ -75,4 +75,4 @@ def _emit(c: Convolution, emitter: Emitter) -> None:
     append(command, c, w, b, emitter)
 
 
-PRODUCT = Implementation("product", GEMM.opcode, _can, _sizes, _emit)
+PRODUCT = Implementation("product", GEMM.opcode, _can, lambda s, target: Gemm(**_sizes(s, target)), _emit)

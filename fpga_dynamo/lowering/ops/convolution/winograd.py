@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.records import Winograd
@@ -34,15 +34,15 @@ tiles' patches, which one panel alone would hardly pay for."""
 # --- core -------------------------------------------------------------------------------------------------------------
 
 
-def _cycles(f: Fields, target: Target) -> float:
+def _cycles(c: Winograd, target: Target) -> float:
     """Steps of the MAC array, overlapped loads of weights, and the transforms.
 
     The weights are the larger half for images of few tiles. What they weigh against each other: ir/tuning.py.
     """
     costs, rows = target.tuning.winograd or PLAIN_WINOGRAD, target.tiles["ROWS"]
-    channels, vectors, elements = f["in_channels"], f["vectors"], _elements(f)
-    panels, tiles = panels_of(f), _tiles(f)
-    block = max(block_of(f["tile_size"], channels, vectors, target), 1)
+    channels, vectors, elements = c.in_channels, c.vectors, _elements(c)
+    panels, tiles = panels_of(c), _tiles(c)
+    block = max(block_of(c.tile_size, channels, vectors, target), 1)
     products = elements * tiles / rows * panels * channels * costs.step
     weights = elements * panels * channels * vectors * ceil_div(tiles, rows * block) * costs.weight
     transforms = elements * tiles * (ceil_div(channels, VEC) + panels * vectors) * costs.transform
@@ -50,26 +50,26 @@ def _cycles(f: Fields, target: Target) -> float:
     return overlap + transforms + costs.start * elements
 
 
-def _floats(f: Fields, target: Target) -> int:
-    inputs = f["batch"] * f["in_channels"] * f["in_height"] * f["in_width"]
-    outputs = f["batch"] * f["out_channels"] * f["out_height"] * f["out_width"]
-    weights = _elements(f) * f["in_channels"] * panels_of(f) * f["vectors"] * VEC
+def _floats(c: Winograd, target: Target) -> int:
+    inputs = c.batch * c.in_channels * c.in_height * c.in_width
+    outputs = c.batch * c.out_channels * c.out_height * c.out_width
+    weights = _elements(c) * c.in_channels * panels_of(c) * c.vectors * VEC
     return inputs + outputs + weights
 
 
-def _parts(f: Fields, target: Target) -> int:
-    parts: int = larger(2, ceil_div(_tiles(f), SLICE_TILES) * ceil_div(panels_of(f), SLICE_PANELS))
+def _parts(c: Winograd, target: Target) -> int:
+    parts: int = larger(2, ceil_div(_tiles(c), SLICE_TILES) * ceil_div(panels_of(c), SLICE_PANELS))
     return parts
 
 
-def _tiles(f: Fields) -> int:
-    size = f["tile_size"]
-    return f["batch"] * ceil_div(f["out_height"], size) * ceil_div(f["out_width"], size)
+def _tiles(c: Winograd) -> int:
+    size = c.tile_size
+    return c.batch * ceil_div(c.out_height, size) * ceil_div(c.out_width, size)
 
 
-def _elements(f: Fields) -> int:
+def _elements(c: Winograd) -> int:
     """Of a transformed tile."""
-    return (f["tile_size"] + 2) ** 2
+    return (c.tile_size + 2) ** 2
 
 
 def block_of(tile_size: int, channels: int, vectors: int, target: Target) -> int:
@@ -81,7 +81,7 @@ def block_of(tile_size: int, channels: int, vectors: int, target: Target) -> int
     return max(min(patches, products // tiles["ROWS"]), 0)
 
 
-WINOGRAD = CORES.add(Core("winograd", _cycles, _floats, _parts, redirects=True, propagates_nan=True))
+WINOGRAD = CORES.add(Core[Winograd](Winograd.opcode, _cycles, _floats, _parts, redirects=True, propagates_nan=True))
 """A number that is not finite reaches every result of its tiles."""
 
 
@@ -176,7 +176,7 @@ def _of_tile(tile_size: int, stays: float) -> Implementation:
         f"tiles of {tile_size}x{tile_size}",
         WINOGRAD.opcode,
         partial(_can, tile_size=tile_size),
-        partial(_sizes, tile_size=tile_size),
+        lambda s, target: Winograd(**_sizes(s, target, tile_size)),
         partial(_emit, tile_size=tile_size),
         stays,
         asked=lambda target: target.tuning.winograd_tile == tile_size,

@@ -32,11 +32,11 @@ from fpga_dynamo.lowering.ops.elementwise.operands import COMPARISONS, compute_d
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 POINTWISE = CORES.add(
-    Core(
-        "pointwise",
-        cycles=lambda f, target: ceil_div(numel(f["dims"]), VEC) * max(f["instructions"], 1),
-        moved=lambda f, target: numel(f["dims"]) * (f["inputs"] + f["outputs"]),
-        parts=lambda f, target: ceil_div(numel(f["dims"]), VEC),
+    Core[Pointwise](
+        Pointwise.opcode,
+        cycles=lambda c, target: ceil_div(numel(c.dims), VEC) * max(c.instructions, 1),
+        moved=lambda c, target: numel(c.dims) * (c.inputs + c.outputs),
+        parts=lambda c, target: ceil_div(numel(c.dims), VEC),
         redirects=True,
     )
 )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.walks import offsets, pad_left
 from fpga_dynamo.ir.command import Operand
@@ -25,21 +25,19 @@ from fpga_dynamo.ir.view import VEC, View, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import indices, rows
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
-_UNIT_STRIDES = (("out_stride", 1), ("table_stride", 1), ("index_stride", 0))
 
-
-def _cycles(f: Fields, target: Target) -> float:
+def _cycles(c: Gather, target: Target) -> float:
     """A vector a cycle if whole rows are read by one index, else an element."""
-    wide = all(f[stride][-1] == unit for stride, unit in _UNIT_STRIDES)
-    return ceil_div(numel(f["dims"]), VEC if wide else 1)
+    wide = c.out_stride[-1] == 1 and c.table_stride[-1] == 1 and c.index_stride[-1] == 0
+    return ceil_div(numel(c.dims), VEC if wide else 1)
 
 
 GATHER = CORES.add(
-    Core(
-        "gather",
+    Core[Gather](
+        Gather.opcode,
         _cycles,
-        moved=lambda f, target: 2 * numel(f["dims"]),
-        parts=lambda f, target: numel(f["dims"]),
+        moved=lambda c, target: 2 * numel(c.dims),
+        parts=lambda c, target: numel(c.dims),
         redirects=True,
     )
 )

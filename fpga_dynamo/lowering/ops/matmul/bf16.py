@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.views import lower_view
 from fpga_dynamo.ir.elements import BF16, F32, Element
@@ -33,24 +33,24 @@ _STEP = 32
 """Steps of k that packed weights come in, with zeros behind the last."""
 
 
-def _tiles(f: Fields, target: Target) -> int:
-    batch, rows = numel(f["batch"]), f["rows"]
-    if f.get("b_packed"):  # all rows meet the same matrix
+def _tiles(c: GemmBf16, target: Target) -> int:
+    batch, rows = numel(c.batch), c.rows
+    if c.b_packed:  # all rows meet the same matrix
         batch, rows = 1, batch * rows
-    return batch * ceil_div(rows, target.tiles["ROWS"]) * ceil_div(f["columns"], VEC * f["vectors"])
+    return batch * ceil_div(rows, target.tiles["ROWS"]) * ceil_div(c.columns, VEC * c.vectors)
 
 
-def _words(f: Fields, target: Target) -> int:
-    batch = numel(f["batch"])
-    a, b, out = (target.element(f[name]).bytes for name in ("a_format", "b_format", "out_format"))
-    right = b * f["depth"] * f["columns"] * (1 if f.get("b_packed") else batch)
-    return (batch * f["rows"] * (a * f["depth"] + out * f["columns"]) + right) // 4
+def _words(c: GemmBf16, target: Target) -> int:
+    batch = numel(c.batch)
+    a, b, out = (target.element(format).bytes for format in (c.a_format, c.b_format, c.out_format))
+    right = b * c.depth * c.columns * (1 if c.b_packed else batch)
+    return (batch * c.rows * (a * c.depth + out * c.columns) + right) // 4
 
 
 GEMM_BF16 = CORES.add(
-    Core(
-        "gemm_bf16",
-        cycles=lambda f, target: _tiles(f, target) * ceil_div(f["depth"], 2),
+    Core[GemmBf16](
+        GemmBf16.opcode,
+        cycles=lambda c, target: _tiles(c, target) * ceil_div(c.depth, 2),
         moved=_words,
         parts=_tiles,
         redirects=True,

@@ -25,7 +25,9 @@ from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.tracing.strides import smallest
 
 RESAMPLE = CORES.add(
-    Core("resample", lambda f, target: 4 * result_vectors(f), images_floats, images_parts, redirects=True)
+    Core[Resample](
+        Resample.opcode, lambda c, target: 4 * result_vectors(c), images_floats, images_parts, redirects=True
+    )
 )
 """A vector of the result is made of four of the image."""
 

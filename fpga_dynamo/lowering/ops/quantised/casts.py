@@ -5,13 +5,13 @@ Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.walks import collapse, offsets, pad_left
 from fpga_dynamo.ir.command import Operand
@@ -19,7 +19,7 @@ from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, dequantized, quantizes
-from fpga_dynamo.ir.records import Dequantize, Quantize
+from fpga_dynamo.ir.records import AddInt8, Dequantize, LookupInt8, Quantize
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.calls import rows
@@ -31,17 +31,26 @@ DIMS = 5
 """Of the records of this core."""
 
 
-def cycles(f: Fields, target: Target) -> float:
+Elementwise = Quantize | Dequantize | AddInt8 | LookupInt8
+"""The records of this core."""
+
+
+def cycles(c: Elementwise, target: Target) -> float:
     """A vector a cycle."""
-    return ceil_div(numel(f["dims"]), VEC)
+    return ceil_div(numel(c.dims), VEC)
 
 
-def parts(f: Fields, target: Target) -> int:
-    return ceil_div(numel(f["dims"]), VEC)
+def parts(c: Elementwise, target: Target) -> int:
+    return ceil_div(numel(c.dims), VEC)
 
 
-for _name, _bytes in (("quantize", 5), ("dequantize", 5)):
-    CORES.add(Core(_name, cycles, lambda f, target: 5 * numel(f["dims"]) // 4, parts, redirects=True))
+def moving(count: int) -> Callable[[Elementwise, Target], int]:
+    """Words that a core moves: `count` bytes for each element."""
+    return lambda c, target: count * numel(c.dims) // 4
+
+
+CORES.add(Core[Quantize](Quantize.opcode, cycles, moving(5), parts, redirects=True))
+CORES.add(Core[Dequantize](Dequantize.opcode, cycles, moving(5), parts, redirects=True))
 
 
 def placed_like(source: View, node: Node, emitter: Emitter, element: Element) -> View:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Bands, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import ImageRows, Operand
 from fpga_dynamo.ir.elements import I8
@@ -38,42 +38,42 @@ from fpga_dynamo.lowering.ops.quantised.packing import (
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 
-def _cycles(f: Fields, target: Target) -> float:
-    steps = ceil_div(f["batch"] * f["out_height"] * f["out_width"], target.tiles["ROWS"])
-    quads = f["kernel"][0] * row_quads(f["kernel"][1], f["in_channels"], f["dilation"][1])
-    return f["groups"] * steps * panels_of(f) * quads
+def _cycles(c: Conv2dInt8, target: Target) -> float:
+    steps = ceil_div(c.batch * c.out_height * c.out_width, target.tiles["ROWS"])
+    quads = c.kernel[0] * row_quads(c.kernel[1], c.in_channels, c.dilation[1])
+    return c.groups * steps * panels_of(c) * quads
 
 
-def _words(f: Fields, target: Target) -> int:
-    channels, out = f["in_channels"], f["out_channels"]
-    inputs = f["batch"] * f["groups"] * channels * f["in_height"] * f["in_width"]
-    outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
-    weights = f["groups"] * channels * out * f["kernel"][0] * f["kernel"][1]
-    wide = target.element(f["out_format"]).bytes
+def _words(c: Conv2dInt8, target: Target) -> int:
+    channels, out = c.in_channels, c.out_channels
+    inputs = c.batch * c.groups * channels * c.in_height * c.in_width
+    outputs = c.batch * c.groups * out * c.out_height * c.out_width
+    weights = c.groups * channels * out * c.kernel[0] * c.kernel[1]
+    wide = target.element(c.out_format).bytes
     return (inputs + wide * outputs + weights) // 4
 
 
 CONV2D_INT8 = CORES.add(
-    Core(
-        "conv2d_int8",
+    Core[Conv2dInt8](
+        Conv2dInt8.opcode,
         _cycles,
         _words,
-        parts=lambda f, target: f["batch"] * f["out_height"] * f["groups"] * panels_of(f),
+        parts=lambda c, target: c.batch * c.out_height * c.groups * panels_of(c),
         bands=Bands("input", cut_window),
         redirects=True,
     )
 )
 
 
-def _depthwise_words(f: Fields, target: Target) -> int:
-    pixels = f["in_height"] * f["in_width"] + target.element(f["out_format"]).bytes * f["out_height"] * f["out_width"]
-    return f["batch"] * f["channels"] * pixels // 4
+def _depthwise_words(c: DepthwiseInt8, target: Target) -> int:
+    pixels = c.in_height * c.in_width + target.element(c.out_format).bytes * c.out_height * c.out_width
+    return c.batch * c.channels * pixels // 4
 
 
 DEPTHWISE_INT8 = CORES.add(
-    Core(
-        "depthwise_int8",
-        lambda f, target: result_vectors(f) * f["kernel"][1] * ceil_div(f["kernel"][0], QUAD),
+    Core[DepthwiseInt8](
+        DepthwiseInt8.opcode,
+        lambda c, target: result_vectors(c) * c.kernel[1] * ceil_div(c.kernel[0], QUAD),
         _depthwise_words,
         parts=images_parts,
         bands=Bands("input", cut_window),

@@ -17,18 +17,16 @@ from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_value, shape
 from fpga_dynamo.ir.quantised import QUANTIZE, Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import AddInt8, LookupInt8
-from fpga_dynamo.ir.view import View, numel
+from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
-from fpga_dynamo.lowering.ops.quantised.casts import cycles, parts, placed_like, walk
+from fpga_dynamo.lowering.ops.quantised.casts import cycles, moving, parts, placed_like, walk
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
 from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
-for _name, _operands in (("add_int8", 3), ("lookup_int8", 2)):
-    CORES.add(
-        Core(_name, cycles, lambda f, target, n=_operands: n * numel(f["dims"]) // 4, parts, redirects=True)  # type: ignore[misc]
-    )
+CORES.add(Core[AddInt8](AddInt8.opcode, cycles, moving(3), parts, redirects=True))
+CORES.add(Core[LookupInt8](LookupInt8.opcode, cycles, moving(2), parts, redirects=True))
 
 # --- sums -------------------------------------------------------------------------------------------------------------
 

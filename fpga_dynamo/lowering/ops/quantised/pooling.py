@@ -14,17 +14,16 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.requantize import RequantizeError, channels
 from fpga_dynamo.ir.dtypes import BYTES
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape, value
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import PoolInt8
-from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import View, ceil_div
-from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
-from fpga_dynamo.lowering.ops.pooling import Window, window_of
+from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts
+from fpga_dynamo.lowering.ops.pooling import Window, pool_cycles, window_of
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
@@ -32,17 +31,10 @@ MOST_DIVISORS = 6
 """Different numbers of pixels in windows that a record has room for."""
 
 
-def _cycles(f: Fields, target: Target) -> float:
-    """A vector of the image a cycle; an adaptive window is as large as the largest of them."""
-    if f.get("adaptive"):
-        kernel = (ceil_div(f["in_height"], f["out_height"]), ceil_div(f["in_width"], f["out_width"]))
-    else:
-        kernel = f["kernel"]
-    return result_vectors(f) * max(kernel[0], 1) * max(kernel[1], 1)
-
-
 CORES.add(
-    Core("pool_int8", _cycles, lambda f, target: images_floats(f, target) // 4, images_parts, redirects=True),
+    Core[PoolInt8](
+        PoolInt8.opcode, pool_cycles, lambda c, target: images_floats(c, target) // 4, images_parts, redirects=True
+    )
 )
 
 

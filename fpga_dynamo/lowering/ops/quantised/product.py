@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Bands, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.elements import I8
@@ -47,28 +47,28 @@ from fpga_dynamo.lowering.ops.quantised.tensor_scales import TOO_OLD, scales, ta
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 
-def _tiles(f: Fields, target: Target) -> int:
-    batch, rows = numel(f["batch"]), f["rows"]
-    if f.get("b_packed"):  # all rows meet the same matrix
+def _tiles(c: GemmInt8, target: Target) -> int:
+    batch, rows = numel(c.batch), c.rows
+    if c.b_packed:  # all rows meet the same matrix
         batch, rows = 1, batch * rows
-    return batch * ceil_div(rows, target.tiles["ROWS"]) * ceil_div(f["columns"], VEC * f["vectors"])
+    return batch * ceil_div(rows, target.tiles["ROWS"]) * ceil_div(c.columns, VEC * c.vectors)
 
 
-def _words(f: Fields, target: Target) -> int:
-    batch = numel(f["batch"])
-    right = f["depth"] * f["columns"] * (1 if f.get("b_packed") else batch)
-    wide = target.element(f["out_format"]).bytes
-    return (batch * f["rows"] * (f["depth"] + wide * f["columns"]) + right) // 4
+def _words(c: GemmInt8, target: Target) -> int:
+    batch = numel(c.batch)
+    right = c.depth * c.columns * (1 if c.b_packed else batch)
+    wide = target.element(c.out_format).bytes
+    return (batch * c.rows * (c.depth + wide * c.columns) + right) // 4
 
 
-def _cut(f: Fields, image: ImageRows, begin: int, end: int) -> dict[str, FieldValue]:
-    return {"rows": f["rows"] // image.count * (end - begin)}
+def _cut(c: GemmInt8, image: ImageRows, begin: int, end: int) -> dict[str, FieldValue]:
+    return {"rows": c.rows // image.count * (end - begin)}
 
 
 GEMM_INT8 = CORES.add(
-    Core(
-        "gemm_int8",
-        cycles=lambda f, target: _tiles(f, target) * ceil_div(f["depth"], QUAD),
+    Core[GemmInt8](
+        GemmInt8.opcode,
+        cycles=lambda c, target: _tiles(c, target) * ceil_div(c.depth, QUAD),
         moved=_words,
         parts=_tiles,
         bands=Bands("a", _cut),

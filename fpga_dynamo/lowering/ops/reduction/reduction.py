@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.walks import collapse, pad_left
 from fpga_dynamo.ir.command import Operand
@@ -53,20 +53,20 @@ _PASSES = {
 """How often a row is read, where that is more than once."""
 
 
-def _elements(f: Fields) -> int:
-    return numel(f["kept"]) * numel(f["reduced"])
+def _elements(c: Reduce) -> int:
+    return numel(c.kept) * numel(c.reduced)
 
 
-def _passes(f: Fields, target: Target) -> int:
-    return next((n for kind, n in _PASSES.items() if target.enums.get(kind) == f["kind"]), 1)
+def _passes(c: Reduce, target: Target) -> int:
+    return next((n for kind, n in _PASSES.items() if target.enums.get(kind) == c.kind), 1)
 
 
 REDUCE = CORES.add(
-    Core(
-        "reduce",
-        cycles=lambda f, target: ceil_div(_elements(f), VEC) * _passes(f, target),
-        moved=lambda f, target: _elements(f) * (2 if _passes(f, target) > 1 else 1),
-        parts=lambda f, target: numel(f["kept"]),
+    Core[Reduce](
+        Reduce.opcode,
+        cycles=lambda c, target: ceil_div(_elements(c), VEC) * _passes(c, target),
+        moved=lambda c, target: _elements(c) * (2 if _passes(c, target) > 1 else 1),
+        parts=lambda c, target: numel(c.kept),
         redirects=True,
     )
 )

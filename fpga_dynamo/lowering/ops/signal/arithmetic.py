@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, arguments, aten, operand, refuse_number, shape
@@ -35,22 +35,22 @@ _ARITHMETIC: dict[Any, str] = {
 _CONJUGATES = frozenset({aten._conj.default, aten._conj_physical.default})
 
 
-def _vectors(f: Fields) -> int:
-    return numel(f["dims"][:4]) * ceil_div(f["dims"][4], VEC)
+def _vectors(c: Zip) -> int:
+    return numel(c.dims[:4]) * ceil_div(c.dims[4], VEC)
 
 
-def _beats(f: Fields) -> int:
+def _beats(c: Zip) -> int:
     """Of 16 elements: two for pairs, one for floats."""
-    sides = [f["a_real"], f["out_real"], *([] if f["b"] is None else [f["b_real"]])]
+    sides = [c.a_real, c.out_real, *([] if c.b is None else [c.b_real])]
     return sum(1 if real else 2 for real in sides)
 
 
 CORES.add(
-    Core(
-        "zip",
-        cycles=lambda f, target: _vectors(f) * max(_beats(f) - 2, 2),  # two ports: arena and weights, or read and write
-        moved=lambda f, target: numel(f["dims"]) * _beats(f),
-        parts=lambda f, target: ceil_div(_vectors(f), 8),
+    Core[Zip](
+        Zip.opcode,
+        cycles=lambda c, target: _vectors(c) * max(_beats(c) - 2, 2),  # two ports: arena and weights, or read and write
+        moved=lambda c, target: numel(c.dims) * _beats(c),
+        parts=lambda c, target: ceil_div(_vectors(c), 8),
         redirects=True,
     )
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.records import Fft
@@ -31,37 +31,41 @@ _FEW_ROWS = 2 * VEC
 """Below so many rows lanes are better used for parts of one transform each."""
 
 
-def _groups(f: Fields) -> int:
-    if f["spread"] is not None:
-        return numel(f["kept"])
-    if _by_rows(f, "in") and _by_rows(f, "out"):
-        return ceil_div(numel(f["kept"]), VEC)
-    return numel(f["kept"][:3]) * ceil_div(f["kept"][3], VEC)
+def _groups(c: Fft) -> int:
+    if c.spread is not None:
+        return numel(c.kept)
+    if all(_by_rows(c, *side) for side in _sides(c)):
+        return ceil_div(numel(c.kept), VEC)
+    return numel(c.kept[:3]) * ceil_div(c.kept[3], VEC)
 
 
-def _by_rows(f: Fields, side: str) -> bool:
-    unit = 1 if f[f"{side}_real"] else 2
-    return bool(f["points"] == 1 or f[f"{side}_stride"][4] == unit)
+def _sides(c: Fft) -> tuple[tuple[int, Sequence[int]], ...]:
+    """Of input and output: whether they are real, and their strides."""
+    return (c.in_real, c.in_stride), (c.out_real, c.out_stride)
 
 
-def _cycles(f: Fields, target: Target) -> float:
+def _by_rows(c: Fft, real: int, stride: Sequence[int]) -> bool:
+    return c.points == 1 or stride[4] == (1 if real else 2)
+
+
+def _cycles(c: Fft, target: Target) -> float:
     """Of each group: two cycles a vector in and out, a transposition of rows, and passes: the README of the core."""
-    points = f["points"]
-    lanes = points * (1 if f["spread"] is None else 2)
-    moved = sum(2 * points + (lanes if _by_rows(f, side) else 0) for side in ("in", "out"))
-    passes = sum(points if radix <= 5 else points // radix * (12 * (radix // 2) + 80) for radix in f["radix"] if radix)
+    points = c.points
+    lanes = points * (1 if c.spread is None else 2)
+    moved = sum(2 * points + (lanes if _by_rows(c, *side) else 0) for side in _sides(c))
+    passes = sum(points if radix <= 5 else points // radix * (12 * (radix // 2) + 80) for radix in c.radix if radix)
     tables = twiddle_floats(points) / VEC
-    return float(_groups(f) * (moved + passes) + tables)
+    return float(_groups(c) * (moved + passes) + tables)
 
 
-def _moved(f: Fields, target: Target) -> int:
-    rows = numel(f["kept"])
-    counts = [(1 if f[f"{side}_real"] else 2) * f[f"{side}_count"] for side in ("in", "out")]
-    per_row = sum(count // max(1, f["kept"][3]) if f["in_step"] > 1 else count for count in counts)
-    return int(rows * per_row + twiddle_floats(f["points"]))
+def _moved(c: Fft, target: Target) -> int:
+    rows = numel(c.kept)
+    counts = [(1 if real else 2) * count for real, count in ((c.in_real, c.in_count), (c.out_real, c.out_count))]
+    per_row = sum(count // max(1, c.kept[3]) if c.in_step > 1 else count for count in counts)
+    return int(rows * per_row + twiddle_floats(c.points))
 
 
-CORES.add(Core("fft", _cycles, _moved, parts=lambda f, target: _groups(f), redirects=True))
+CORES.add(Core[Fft](Fft.opcode, _cycles, _moved, parts=lambda c, target: _groups(c), redirects=True))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fpga_dynamo.codegen.core import CORES, Bands
+from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.records import MOST_STREAMS, Move
 from fpga_dynamo.ir.target import KernelInfo, Target
@@ -162,14 +162,14 @@ def _divisible(command: Command) -> bool:
     return (image.count - 1) * image.stride - image.padding < image.inputs
 
 
-def _cutting(command: Command) -> Bands:
+def _input_name(command: Command) -> str:
     bands = CORES[command.opcode].bands
     assert bands is not None, "chains are of commands that can be cut"
-    return bands
+    return bands.input
 
 
 def _input(command: Command) -> Operand:
-    operand = command.fields[_cutting(command).input]
+    operand = command.fields[_input_name(command)]
     assert isinstance(operand, Operand)
     return operand
 
@@ -320,12 +320,12 @@ def _band(layer: _Layer, own: dict[Buffer, tuple[int, Buffer]], step: _Step) -> 
         return Operand(buffer, operand.offset + (row - step.bases[i]) * pitch)
 
     low, _ = image.needed(step.begin, step.end)
-    fields, cutting = command.fields, _cutting(command)
+    fields, source = command.fields, _input_name(command)
     changes: dict[str, FieldValue] = {
         "output": at(fields["output"], step.begin, image.output_pitch),
         "residual": at(fields["residual"], step.begin, image.residual_pitch),
-        cutting.input: at(fields[cutting.input], low, image.input_pitch),
-        **cutting.cut(fields, image, step.begin, step.end),
+        source: at(fields[source], low, image.input_pitch),
+        **CORES.cut(command.record, image, step.begin, step.end),
     }
     share = (step.end - step.begin) / image.count
     return replace(
