@@ -40,8 +40,9 @@ from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.calls.wrappers import do_nothing, why_not_replayed
 from fpga_dynamo.runtime.cards.card import Card, open_card
+from fpga_dynamo.runtime.internal_errors import or_else
 from fpga_dynamo.runtime.observe import counters
-from fpga_dynamo.runtime.observe.reproduction import Case, or_else
+from fpga_dynamo.runtime.observe.reproduction import Case
 from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.torch_internals.aot import (
     SerializableAOTDispatchCompiler,

@@ -9,7 +9,7 @@ import torch
 
 from fpga_dynamo.frontend.backend import compile_graph, fpga
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.observe.reproduction import raising
+from fpga_dynamo.runtime.internal_errors import raising
 
 
 def random_tensor(

@@ -139,9 +139,8 @@ class Record:
 
     def at_hints(self: R) -> R:
         """The same with sizes as their hints: for costs, records nothing."""
-        new = object.__new__(type(self))
-        new.__dict__.update(values(self.__dict__))
-        return new
+        sized = {name: values(given) for name, given in self.__dict__.items() if _has_size(given)}
+        return self.replaced(**sized) if sized else self
 
     def replaced(self: R, **changes: FieldValue) -> R:
         """The same with other values of these fields."""
@@ -149,6 +148,10 @@ class Record:
         new.__dict__.update(self.__dict__, **changes)
         new.__post_init__()
         return new
+
+
+def _has_size(given: object) -> bool:
+    return type(given) is Size or (type(given) is tuple and Size in map(type, given))
 
 
 class OwnRecord(Record):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fpga_dynamo.runtime.observe.reproduction import raising
+from fpga_dynamo.runtime.internal_errors import raising
 from fpga_dynamo.runtime.observe.rounding import OperatorRecorder, agree, in_float64, noisy_run
 from fpga_dynamo.testing.reference import (
     LayoutMismatch,

@@ -19,6 +19,7 @@ import fpga_dynamo
 from fpga_dynamo.frontend import backend
 from fpga_dynamo.lowering.passes import pipeline
 from fpga_dynamo.lowering.tracing import decompose
+from fpga_dynamo.runtime import internal_errors
 from fpga_dynamo.runtime.calls import binding, dynamic, executor
 from fpga_dynamo.runtime.calls.bind import Binder
 from fpga_dynamo.runtime.calls.direct import Direct
@@ -282,7 +283,7 @@ def test_internal_errors_are_raised_where_tests_want_no_fallback(
     monkeypatch.setattr(*PASSES[name], failing)
     if way == "environment":
         monkeypatch.setenv("FPGA_DYNAMO_INTERNAL_ERRORS", "raise")
-    block = reproduction.raising() if way == "block" else contextlib.nullcontext()
+    block = internal_errors.raising() if way == "block" else contextlib.nullcontext()
     with block, counting() as grown, torch.no_grad(), pytest.raises((BackendCompilerFailed, Fault), match="off by one"):
         on_card(Net().eval())(image())
     assert grown["internal_errors"] >= 1
@@ -292,7 +293,7 @@ def test_sizes_that_cannot_be_bound_are_an_internal_error(monkeypatch: pytest.Mo
     """The graph is lowered for each set of sizes, which gives right answers and hides the error."""
     monkeypatch.setattr(Binder, "bind", failing)
     compiled = torch.compile(mlp(16, 32, 8).eval(), backend="fpga", dynamic=True, options=GREEDY)
-    with torch.no_grad(), reproduction.raising(), counting() as grown, pytest.raises(Fault):
+    with torch.no_grad(), internal_errors.raising(), counting() as grown, pytest.raises(Fault):
         compiled(torch.randn(4, 16))
     assert grown["internal_errors"] >= 1
 

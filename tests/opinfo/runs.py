@@ -16,7 +16,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import fpga_dynamo
-from fpga_dynamo.runtime.observe.reproduction import raising
+from fpga_dynamo.runtime.internal_errors import raising
 from tests.opinfo.cases import Case, Subject
 from tests.opinfo.compare import check, run
 

@@ -23,7 +23,8 @@ from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.lowering.tracing.specialise import specialised
 from fpga_dynamo.runtime.calls.bind import Binder, Sizes
 from fpga_dynamo.runtime.calls.executor import Executor
-from fpga_dynamo.runtime.observe.reproduction import Case, count, is_internal, or_else
+from fpga_dynamo.runtime.internal_errors import count, is_internal, or_else
+from fpga_dynamo.runtime.observe.reproduction import Case
 from fpga_dynamo.torch_internals.tracing import tensors_are_fake
 
 log = logging.getLogger(__name__)

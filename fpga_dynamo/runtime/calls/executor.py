@@ -25,8 +25,9 @@ from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.cards.card import Card, reopen
+from fpga_dynamo.runtime.internal_errors import or_else
 from fpga_dynamo.runtime.observe import counters, verify
-from fpga_dynamo.runtime.observe.reproduction import Case, or_else
+from fpga_dynamo.runtime.observe.reproduction import Case
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGraph
 from fpga_dynamo.torch_internals.tracing import tensors_are_fake

@@ -1,56 +1,29 @@
-"""What happens after an internal error: the graph runs in eager, and a file that reproduces the error is saved.
+"""The file that is saved after an internal error (runtime/internal_errors.py), so that others can repeat it.
 
-:func:`or_else` is the one place at which that is decided; whatever compiles a graph, packs its weights or binds it to
-sizes goes through it. The file is a Python script with the graph as readable FX code, its inputs without their values,
-options, versions and the traceback; run by itself it compiles the graph with nothing to fall back on.
-
-Tests want no fallback: :func:`count` raises the error there. Each error is counted, raised or not.
+A Python script with the graph as readable FX code, its inputs without their values, options, versions and the
+traceback; run by itself it compiles the graph with nothing to fall back on.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
-import os
 import platform
 import tempfile
 import traceback
-import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.fx import GraphModule
 
-from fpga_dynamo.errors import FpgaError, InternalError
-from fpga_dynamo.ir.dtypes import OutOfRangeError
 from fpga_dynamo.ir.graph import hints
 from fpga_dynamo.ir.sizes.graph import SOURCE
-from fpga_dynamo.ir.weights import NotExactError, NotFiniteError
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.runtime.observe.graph_source import class_source, header
-from fpga_dynamo.torch_internals.dynamo import DYNAMO_ERRORS
 from xclbin_build import atomic_file
 from xclbin_build.cache import folder
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-_EXPECTED = (
-    *DYNAMO_ERRORS,
-    IndexError,  # what eager raises for a dimension that a tensor has not; Dynamo hands it on
-    OutOfRangeError,  # data that the card does not take
-    NotFiniteError,
-    NotExactError,
-)
-
-_raising: set[object] = set()
-"""One for each block of :func:`raising` that has not ended. Threads of the scheduler see it too."""
 
 
 @dataclass(frozen=True)
@@ -70,51 +43,6 @@ class Case:
 
     def called_with(self, args: Sequence[Any]) -> Case:
         return replace(self, inputs=args)
-
-
-def or_else(make: Callable[[], T], instead: Callable[[str], T], case: Case) -> T:
-    """What `make` returns; after an internal error what `instead` makes of the reason, with a warning.
-
-    Errors that name a user's mistake pass, those by which Dynamo breaks a graph do, and all do under ``strict=True``
-    and where :func:`count` raises it.
-    """
-    try:
-        return make()
-    except Exception as error:
-        if not is_internal(error):
-            raise
-        count(error)
-        if case.options.strict:
-            raise
-        return instead(report(error, case))
-
-
-def count(error: Exception) -> None:
-    """Counts an internal error that the caller has a fallback for; raises it within :func:`raising`, and where the
-    environment says so."""
-    counters.add(internal_errors=1)
-    if _raising or os.environ.get("FPGA_DYNAMO_INTERNAL_ERRORS") == "raise":
-        raise error
-
-
-def is_internal(error: Exception) -> bool:
-    """Whether it is the compiler that is to blame for `error`, not who uses it."""
-    if isinstance(error, FpgaError):
-        return isinstance(error, InternalError)
-    return not isinstance(error, _EXPECTED)
-
-
-def report(error: Exception, case: Case) -> str:
-    """Saves the reproduction of an internal error and warns of it; returns the reason why the graph is eager mode's."""
-    lines = str(error).strip().splitlines()
-    why = f"compiling it failed with {type(error).__name__}: {lines[0] if lines else ''}"
-    try:
-        where = f"{save(error, case)} reproduces this; please attach it to a report"
-    except Exception as other:  # of whatever kind: the program goes on
-        where = f"no reproduction could be saved ({type(other).__name__}: {other})"
-    warnings.warn(f"a graph falls back to eager mode, because {why}. {where}", RuntimeWarning, stacklevel=3)
-    log.info("internal error", exc_info=error)
-    return why
 
 
 def save(error: Exception, case: Case) -> Path:
@@ -182,16 +110,6 @@ def _input(value: Any) -> str:
         grad = ", requires_grad=True" if value.requires_grad else ""
         return f"random_tensor({shape}, {strides}, {value.dtype}{grad})"
     if isinstance(value, (torch.SymInt, torch.SymFloat)):
-        return repr(hints([value])[0] if isinstance(value, torch.SymInt) and hints([value]) else 2)  # type: ignore[index]
+        found = hints([value]) if isinstance(value, torch.SymInt) else None
+        return repr(found[0] if found else 2)
     return repr(value)
-
-
-@contextmanager
-def raising() -> Iterator[None]:
-    """While it lasts, internal errors are raised, in whichever thread they happen."""
-    token = object()
-    _raising.add(token)
-    try:
-        yield
-    finally:
-        _raising.discard(token)
