@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, SupportsFloat, SupportsIndex, TypeVar, get_args, get_origin, get_type_hints
 
 from fpga_dynamo.ir.sizes.size import Size, values
 from fpga_dynamo.ir.view import Buffer, View
@@ -129,10 +129,10 @@ class Record:
         if isinstance(given, tuple(types)):
             return given
         try:
-            if int in types and not isinstance(given, float):
-                return operator.index(given)  # type: ignore[arg-type]
-            if float in types:
-                return float(given)  # type: ignore[arg-type]
+            if int in types and isinstance(given, SupportsIndex):
+                return operator.index(given)
+            if float in types and isinstance(given, (SupportsFloat, SupportsIndex)):
+                return float(given)
         except (TypeError, ValueError):
             pass
         raise TypeError(f"field '{name}' of '{self.opcode}_command' takes {what}, not {given!r}")

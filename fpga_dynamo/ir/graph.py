@@ -59,7 +59,7 @@ def values(node: Node) -> list[torch.Tensor]:
 def shape(node: Node) -> tuple[int, ...]:
     """The sizes of the value of `node`; a :class:`Size`, which is like an int, where one changes from call to call."""
     sizes: Any = value(node).shape
-    return Shape([size if isinstance(size, Size) else int(size) for size in sizes])  # type: ignore[misc]
+    return Shape.of(size if isinstance(size, Size) else int(size) for size in sizes)
 
 
 def hints(numbers: Sequence[Any]) -> tuple[int, ...] | None:

@@ -42,7 +42,7 @@ class CommandList:
     patches: Patches | None = None
     in_beats: bool = False
 
-    def bound(self, weights: Mapping[Buffer, int]) -> npt.NDArray[np.uint32]:
+    def bound(self, weights: Mapping[WeightBuffer, int]) -> npt.NDArray[np.uint32]:
         """The words with every weight at its place (beats)."""
         words = self.words.copy()
         words[[word for word, _, _ in self.fixups]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.fx import GraphModule, Node
@@ -27,6 +27,14 @@ class Covered:
     must_be_finite: tuple[tuple[int, int, int], ...] = ()
 
 
+class Eager(Protocol):
+    """Operators in eager mode, from the values that they read to those that they make."""
+
+    def __call__(self, *values: Any) -> Any: ...
+    def forward(self, *values: Any) -> Any:
+        """The same, of a module without its hooks."""
+
+
 @dataclass(eq=False, kw_only=True)
 class CardTask(Lowered):
     """One launch on `kernel`. `eager` computes `writes` from `eager_reads` if the card cannot.
@@ -37,7 +45,7 @@ class CardTask(Lowered):
     name: str
     kernel: str
     covers: tuple[Covered, ...]
-    eager: Callable[..., Any]
+    eager: Eager
     eager_reads: list[Node]
     seconds: float = 0.0
     ps_seconds: float = 0.0
@@ -77,7 +85,7 @@ class HostTask:
 
     name: str
     nodes: list[Node]
-    eager: Callable[..., Any]
+    eager: Eager
     reads: list[Node]
     writes: list[Node]
     seconds: float = 0.0

@@ -84,10 +84,12 @@ def dequantized(node: Any) -> tuple[Node, Scale] | None:
     if not isinstance(node, Node) or node.target is not DEQUANTIZE:
         return None
     scale, integers = scale_of(node), node.args[0]
-    fake = integers.meta.get("val") if isinstance(integers, Node) else None
-    if scale is None or not isinstance(fake, torch.Tensor) or fake.dtype is not scale.dtype:
+    if scale is None or not isinstance(integers, Node):
         return None
-    return integers, scale  # type: ignore[return-value]
+    fake = integers.meta.get("val")
+    if not isinstance(fake, torch.Tensor) or fake.dtype is not scale.dtype:
+        return None
+    return integers, scale
 
 
 def quantizes(node: Node) -> Scale | None:

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class BandLimits:
@@ -79,5 +77,8 @@ class Tuning:
         )
 
 
+T = TypeVar("T", BandLimits, WinogradCosts)
+
+
 def _read(kind: type[T], table: Mapping[str, Any]) -> T:
-    return kind(**{field.name: float(table[field.name]) for field in fields(kind)})  # type: ignore[arg-type]
+    return kind(**{field.name: float(table[field.name]) for field in fields(kind)})

@@ -6,6 +6,7 @@ record are :class:`PatternError`; the node then goes without the pattern.
 
 from __future__ import annotations
 
+import math
 import traceback
 import warnings
 from collections import Counter
@@ -157,7 +158,7 @@ def check_command(
                 encoded = bits(hinted(item), entry)
             except ValueError as error:
                 raise ValueError(f"{where} {error}") from error
-            if entry.type == "float" and encoded & 0x7FFFFFFF == 0x7F800000 and abs(item) != float("inf"):  # type: ignore[arg-type]
+            if entry.type == "float" and encoded & 0x7FFFFFFF == 0x7F800000 and item not in (math.inf, -math.inf):
                 raise ValueError(f"{where} is float, and {item!r} is out of range")
     missing = [name for name in record if name not in ("opcode", "slices", *fields)]
     if missing and not CORES.built_in(opcode):  # of the built-in cores most fields may be left out

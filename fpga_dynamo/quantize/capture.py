@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
 from fpga_dynamo.errors import OptionError
+from fpga_dynamo.ir.graph import evaluated
 
 _CODES = ("quantize_per", "dequantize_per", "choose_qparams")
 
@@ -47,19 +49,14 @@ def rounded(graph: GraphModule, node: Node, value: Tensor) -> Tensor:
     if not users or len(users) != len(node.users):
         return value
     quantize = users[0]
-    arguments = [_attribute(graph, argument) for argument in quantize.args[1:]]
-    code = quantize.target(value, *arguments)  # type: ignore[operator]
+    code = _run(graph, quantize, node, value)
     for user in quantize.users:
         if is_code(user):
-            rest = [_attribute(graph, argument) for argument in user.args[1:]]
-            return user.target(code, *rest)  # type: ignore[operator]
+            return _run(graph, user, quantize, code)
     return value
 
 
-def _attribute(graph: GraphModule, argument: Any) -> Any:
-    if not isinstance(argument, Node):
-        return argument
-    value: Any = graph
-    for name in str(argument.target).split("."):
-        value = getattr(value, name)
-    return value
+def _run(graph: GraphModule, node: Node, source: Node, value: Any) -> Any:
+    """What `node` makes of `value`, that of `source`, and of attributes of the graph."""
+    attributes = {n: operator.attrgetter(str(n.target))(graph) for n in node.all_input_nodes if n is not source}
+    return evaluated(node, {**attributes, source: value})

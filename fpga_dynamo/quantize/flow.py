@@ -99,8 +99,7 @@ def _fix_mode(graph: GraphModule) -> None:
     """Leaves norms and dropouts as the model has them, whatever mode is asked for: a quantised graph has only one."""
     for module in graph.modules():
         module.training = False
-    graph.train = MethodType(_train, graph)  # type: ignore[method-assign]
-    graph.eval = MethodType(_eval, graph)  # type: ignore[method-assign]
+    vars(graph).update(train=MethodType(_train, graph), eval=MethodType(_eval, graph))
 
 
 def _train(graph: GraphModule, mode: bool = True) -> GraphModule:

@@ -24,6 +24,7 @@ from torchao.quantization.pt2e import (
     MovingAveragePerChannelMinMaxObserver,
     PerChannelMinMaxObserver,
 )
+from torchao.quantization.pt2e.observer import UniformQuantizationObserverBase
 from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, QuantizationSpec
 
 from fpga_dynamo.errors import OptionError
@@ -36,7 +37,7 @@ _RANGE = {"activation": (-128, 127), "weight": (-127, 127)}
 _INT32 = torch.iinfo(torch.int32)
 
 
-class _PowerOfTwo:
+class _PowerOfTwo(UniformQuantizationObserverBase):
     """Of an observer: the next power of two above each scale, and the zero point that goes with it."""
 
     qscheme: torch.qscheme
@@ -44,7 +45,7 @@ class _PowerOfTwo:
     quant_max: int
 
     def _calculate_qparams(self, min_val: Tensor, max_val: Tensor) -> tuple[Tensor, Tensor]:
-        scale, zero = super()._calculate_qparams(min_val, max_val)  # type: ignore[misc]
+        scale, zero = super()._calculate_qparams(min_val, max_val)
         # frexp is exact where log2 is not: scale = mantissa * 2^exponent, mantissa in [0.5, 1).
         mantissa, exponent = torch.frexp(scale)
         scale = torch.ldexp(torch.ones_like(scale), torch.where(mantissa == 0.5, exponent - 1, exponent))
@@ -55,21 +56,21 @@ class _PowerOfTwo:
         return scale, zero
 
 
-class _Weights:
+class _Weights(UniformQuantizationObserverBase):
     """Of an observer of weights: scales that are as large as an int32 bias needs. bias_of: the bias, and the observer
     of the activation that the weights are multiplied by."""
 
     bias_of: tuple[Tensor, Any] | None = None
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        scale, zero = super().calculate_qparams()  # type: ignore[misc]
+        scale, zero = super().calculate_qparams()
         if self.bias_of is not None:
             bias, data = self.bias_of
             scale = raised(scale, bias, data.calculate_qparams()[0], isinstance(self, _PowerOfTwo))
         return scale, zero
 
 
-class _Scores:
+class _Scores(UniformQuantizationObserverBase):
     """Of an observer of what a softmax reads: no lower than what weighs anything in its row.
 
     Masks are minus infinity, or the least float32, and would take all 8 bits; far below a row's largest all is zero.
@@ -88,13 +89,13 @@ class _Scores:
             return x_orig
         floor = float(greatest.min()) - _NOTHING - math.log(x_orig.shape[self.dim])
         self.masked = self.masked or bool((x_orig < floor).any())
-        super().forward(x_orig.detach().clamp(min=floor))  # type: ignore[misc]
+        super().forward(x_orig.detach().clamp(min=floor))
         return x_orig
 
     def _calculate_qparams(self, min_val: Tensor, max_val: Tensor) -> tuple[Tensor, Tensor]:
         # A histogram's search might clip what is masked to where it weighs something.
-        low = torch.minimum(min_val, self.min_val) if self.masked else min_val  # type: ignore[attr-defined]
-        return super()._calculate_qparams(low, max_val)  # type: ignore[misc]
+        low = torch.minimum(min_val, self.min_val) if self.masked else min_val
+        return super()._calculate_qparams(low, max_val)
 
 
 class ScoresHistogramObserver(_Scores, HistogramObserver):

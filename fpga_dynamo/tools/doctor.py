@@ -67,7 +67,7 @@ def _compiler() -> Iterator[Finding]:
 
 def _software_card() -> Iterator[Finding]:
     try:
-        count = select("emulated").enumerate_devices()  # type: ignore[attr-defined]
+        count = select("emulated").enumerate_devices()
         yield Finding("emulator", GOOD, f"{count} in this process")
     except FpgaError as error:
         yield Finding("emulator", WRONG, str(error), "set the variable to a number, or unset it")
@@ -136,7 +136,7 @@ def _nodes() -> Iterator[Finding]:
 
 def _cards() -> Iterator[Finding]:
     try:
-        count = select("xrt").enumerate_devices()  # type: ignore[attr-defined]
+        count = select("xrt").enumerate_devices()
     except FpgaError as error:
         yield Finding("cards that XRT sees", MISSING, str(error).split(";")[0], "see driver xrt")
         return

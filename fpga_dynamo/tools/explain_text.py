@@ -46,8 +46,9 @@ class Explained(Protocol):
 
 def as_text(explained: Explained) -> str:
     """What ``str(explained)`` is."""
+    text = io.StringIO()
     console = Console(
-        file=io.StringIO(), width=150, markup=False, color_system=None, force_terminal=False, force_jupyter=False
+        file=text, width=150, markup=False, color_system=None, force_terminal=False, force_jupyter=False
     )
     if explained.by == "node":
         for graph in explained.graphs:
@@ -71,7 +72,7 @@ def as_text(explained: Explained) -> str:
         f"{explained.pl_launches} PL launch(es) in {len(explained.graphs)} graph(s)"
         + (f"; {outside} operator(s) ran in eager mode outside every graph" if outside else "")
     )
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return text.getvalue()
 
 
 def _table(graph: GraphReport) -> Table:

@@ -11,7 +11,7 @@ equal as Python objects. Divisions that do not come out even are atoms, as symbo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Union
 
@@ -258,6 +258,11 @@ class Shape(tuple[int, ...]):
     """Sizes of a tensor. Shapes of other ranks are other shapes, whatever their first sizes are."""
 
     __slots__ = ()
+
+    @classmethod
+    def of(cls, sizes: Iterable[Number]) -> Shape:
+        """A shape of ints, and of sizes, which behave like ints."""
+        return tuple.__new__(cls, sizes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, tuple) and len(self) == len(other) and tuple.__eq__(self, other)

@@ -43,7 +43,7 @@ class SizedTensor(torch.Tensor):
         cls, fake: torch.Tensor, sizes: tuple[Number, ...], strides: tuple[Number, ...], offset: Number
     ) -> SizedTensor:
         made = wrapper_tensor(cls, [value(s) for s in sizes], [value(s) for s in strides], value(offset), fake)
-        made._sizes, made._steps, made._begin = Shape(sizes), strides, offset  # type: ignore[arg-type]
+        made._sizes, made._steps, made._begin = Shape.of(sizes), strides, offset
         return made
 
     @property

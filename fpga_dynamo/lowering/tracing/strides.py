@@ -29,6 +29,7 @@ from fpga_dynamo.torch_internals.layouts import (
     suggest_memory_format,
 )
 from fpga_dynamo.torch_internals.pytree import tree_map
+from fpga_dynamo.torch_internals.tracing import FakeTensor
 
 Numbers = tuple[int, ...]
 
@@ -173,7 +174,8 @@ def _step(at: int, shape: Numbers, strides: Numbers) -> int:
 
 def _relay(node: Node, strides: Sequence[Any]) -> None:
     first = values(node)[0]
-    with first.fake_mode:  # type: ignore[attr-defined]
+    assert isinstance(first, FakeTensor)
+    with first.fake_mode:
         moved = torch.empty_strided(first.shape, strides, dtype=first.dtype, device=first.device)
     node.meta["val"] = moved if isinstance(value(node), torch.Tensor) else (moved, *value(node)[1:])
 
@@ -198,8 +200,8 @@ def _trace_again(node: Node, image: Node | None) -> None:
         args, kwargs = _arguments(node)
         if node.target is operator.getitem:
             node.meta["val"] = args[0][args[1]]
-        elif fakes and isinstance(node.target, OpOverload):
-            with fakes[0].fake_mode:  # type: ignore[attr-defined]
+        elif fakes and isinstance(fakes[0], FakeTensor) and isinstance(node.target, OpOverload):
+            with fakes[0].fake_mode:
                 node.meta["val"] = node.target(*args, **kwargs)
     except (NotImplementedError, RuntimeError, ValueError):
         # A view that these strides do not allow: it stays as traced, and lowering makes a copy for it.

@@ -65,7 +65,7 @@ class Binding:
 
     def _written(self, code: CommandList) -> Any:
         places = {buffer: entry.place for buffer, entry in zip(self._task.weights, self.entries, strict=True)}
-        words = code.bound(places)  # type: ignore[arg-type]
+        words = code.bound(places)
         buffer = self._card.buffer(self._task.kernel, COMMANDS, words.nbytes, host=True)
         buffer.write(words.data, 0)
         direction = self._card.driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE

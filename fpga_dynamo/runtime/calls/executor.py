@@ -218,7 +218,7 @@ class Executor:
         reads = [self._slot(node) for node in task.reads]
         writes = [self._slot(node) for node in task.writes]
         count = sum(map(computes, task.nodes))
-        eager = task.eager.forward  # type: ignore[attr-defined]
+        eager = task.eager.forward
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
             call: Call = frame.values
@@ -241,7 +241,7 @@ class Executor:
         reads = [self._slot(node) for node in task.reads]
         writes = [self._slot(node) for node in task.writes]
         eager_reads = [self._slot(node) for node in task.eager_reads]
-        eager = task.eager.forward  # type: ignore[attr-defined]
+        eager = task.eager.forward
 
         def run_in_eager(values: Values) -> Sequence[Any]:
             return eager(*[values[place] for place in eager_reads])

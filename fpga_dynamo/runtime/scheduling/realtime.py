@@ -38,6 +38,12 @@ class Instance(Frame):
         self.running = 0
 
 
+def _count(item: ReadyTask) -> None:
+    """Counts a task that starts."""
+    assert isinstance(item.frame, Instance)
+    item.frame.running += 1
+
+
 class RealTime:
     """Runs submitted graphs on `pes`, a thread for each, as `policy` says.
 
@@ -153,7 +159,7 @@ class RealTime:
             )
         follows = dispatcher.release(slot, item, stopped)
         if follows and slot.running is not None:
-            slot.running.frame.running += 1  # type: ignore[attr-defined]
+            _count(slot.running)
         if error is not None:
             self._fail(instance, error)
         elif instance.error is None:
@@ -186,7 +192,7 @@ class RealTime:
             return []
         for slot in started:
             assert slot.running is not None
-            slot.running.frame.running += 1  # type: ignore[attr-defined]
+            _count(slot.running)
         took = perf_counter() - begun
         dispatcher.policy.decided(begun + took - since)
         assigned = waiting - len(dispatcher.ready)

@@ -58,4 +58,4 @@ def _texts(node: ast.expr) -> Iterator[str]:
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
-        yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)  # type: ignore[misc]
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)

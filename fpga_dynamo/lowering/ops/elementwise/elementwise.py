@@ -274,7 +274,7 @@ def _is_within(node: Node, dtype: torch.dtype) -> bool:
 
 def _refuse_arithmetic(node: Node, dtype: torch.dtype) -> str | None:
     masks = [o for i, o in enumerate(operands(node)) if is_condition(node, i)]
-    if any(value(mask).dtype is not torch.bool for mask in masks):  # type: ignore[arg-type]
+    if any(not isinstance(mask, Node) or value(mask).dtype is not torch.bool for mask in masks):
         return "the mask is not bool"
     if dtype in INTEGERS:
         return refuse_integers(node, dtype)

@@ -222,7 +222,7 @@ class EpilogueFields(TypedDict):
 def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> EpilogueFields:
     """The record's fields; `out` and `residual` are where the result goes and the residual lies."""
     enums: Mapping[str, int] = emitter.target.enums
-    found: dict[str, Any] = {
+    found: EpilogueFields = {
         "output": Operand.of(out),
         "residual": None,
         "table": None,
@@ -264,7 +264,7 @@ def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> E
                 "middle_zero": signed_zero(end.middle),
                 "middle_factor": factor(end.middle.scale / scale.scale),
             }
-    return found  # type: ignore[return-value]
+    return found
 
 
 def table_in(fields: Mapping[str, Any]) -> Buffer | None:

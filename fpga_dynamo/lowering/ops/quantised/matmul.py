@@ -55,8 +55,8 @@ def _bias_behind(node: Node, graph: GraphInfo) -> tuple[Node | None, Sequence[No
     nodes, _, links = follow(node, [bias_step(node, graph)], graph, views=True)
     if (add := links.get("bias")) is None:
         return None, ()
-    before = next(arg for arg in add.args if arg is node or arg in nodes)
-    return bias_of(before, add), nodes  # type: ignore[arg-type]
+    before = next(arg for arg in add.all_input_nodes if arg is node or arg in nodes)
+    return bias_of(before, add), nodes
 
 
 def check_matmul(match: Match[Product], graph: GraphInfo) -> str | None:

@@ -175,8 +175,8 @@ class _Rewriter:
         moved = self._after(node, node.target, (integers, *node.args[1:]), fakes, node, node.kwargs)
         for item in items:
             if item.users:
-                index = item.args[1]
-                own = self._after(moved, operator.getitem, (moved, index), fakes[index], item)  # type: ignore[index]
+                index = arguments(item)[1]
+                own = self._after(moved, operator.getitem, (moved, index), fakes[index], item)
                 self._dequantize_instead(item, own, source)
 
     def _dequantize_instead(self, node: Node, integers: Node, like: Any) -> None:

@@ -38,9 +38,9 @@ def split_heads(module: GraphModule, static_inputs: Collection[int] = ()) -> Non
                 module.graph.erase_node(dead)
 
 
-def _sole_source(node: Node, targets: object) -> Node | None:
+def _sole_source(node: Node, targets: Collection[object]) -> Node | None:
     """What `node` is a view of, if it is by one of `targets`."""
-    if node.op != "call_function" or node.target not in targets or len(node.all_input_nodes) != 1:  # type: ignore[operator]
+    if node.op != "call_function" or node.target not in targets or len(node.all_input_nodes) != 1:
         return None
     return node.all_input_nodes[0]
 

@@ -50,7 +50,7 @@ def _error(node: Node) -> str | None:
     if not isinstance(node.target, OpOverload) or node.target.namespace != "aten" or is_effectful(node):
         return None
     if torch.Tag.pointwise not in node.target.tags and node.target not in _OF_ANY_SIZE:
-        return _stored_number(node)
+        return _stored_number(node, node.target)
     call = map_arg((node.args, node.kwargs), value)
     kind: list[Hashable] = [node.target]
     tree_map(lambda operand: kind.append(_kind(operand)), call)
@@ -71,10 +71,10 @@ def _output_padding(node: Node) -> str | None:
     return "output padding must be smaller than either stride or dilation" if wrong else None
 
 
-def _stored_number(node: Node) -> str | None:
+def _stored_number(node: Node, target: OpOverload) -> str | None:
     """The error for a number that an operator, such as a padding, writes among the elements of its result."""
     fakes = values(node)
-    names = [given.name for given in schema(node.target).arguments]  # type: ignore[arg-type]
+    names = [given.name for given in schema(target).arguments]
     for name in _STORED.intersection(names):
         number = argument(node, name, names.index(name))
         if fakes and type(number) in (bool, int, float, complex):

@@ -46,7 +46,7 @@ def emit(
             of = command if pieces == 1 else replace(command, in_blocks=count, group_in=channels)
             to = y
             if first + count < x.blocks:
-                of = replace(of, **WITHOUT_LIMITS)  # type: ignore[arg-type]
+                of = replace(of, **WITHOUT_LIMITS)
                 between = Map(y.images, y.pixels, y.channels, emitter.sizes, f"{end.last.name} from channel {begin} on")
                 to = Images(between, y.images, y.channels, y.height, y.width)
             emitter.mac(

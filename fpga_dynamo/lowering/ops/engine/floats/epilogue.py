@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -134,7 +134,16 @@ def float_bits(x: float) -> int:
     return bits
 
 
-WITHOUT_LIMITS = {"low": float_bits(-math.inf), "high": float_bits(math.inf), "flags": Flags.NONE, "table": 0}
+class Limits(TypedDict):
+    """Fields of a command: what results are limited to, and by what else than that."""
+
+    low: int
+    high: int
+    flags: Flags
+    table: int
+
+
+WITHOUT_LIMITS: Limits = {"low": float_bits(-math.inf), "high": float_bits(math.inf), "flags": Flags.NONE, "table": 0}
 """The fields of a result that goes on."""
 
 

@@ -73,19 +73,21 @@ def match_channels(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Chan
             return None
     splits = sole_user(chain.nodes[-1]) if chain.nodes else node
     parts = {} if splits is None else _parts(splits)
-    if not parts:
+    if splits is None or not parts:
         whole = ChannelParts(sources, (chain.places,))
         return Match(pattern, chain.nodes, (chain.nodes[-1],), whole) if chain.nodes else None
     cut = tuple(chain.places[first:behind] for first, behind in parts.values())
-    return Match(pattern, (*chain.nodes, splits, *parts), tuple(parts), ChannelParts(sources, cut))  # type: ignore[arg-type]
+    return Match(pattern, (*chain.nodes, splits, *parts), tuple(parts), ChannelParts(sources, cut))
 
 
 def is_within_blocks(node: Node) -> bool:
     """Whether a concatenation of int8 images has a part that begins within a block of channels."""
     parts = node.args[0]
-    if not isinstance(parts, (tuple, list)) or not all(isinstance(p, Node) and _is_image(p) for p in parts):
+    if not isinstance(parts, (tuple, list)):
         return False
-    counts = [shape(part)[1] for part in parts]  # type: ignore[arg-type]
+    counts = [shape(part)[1] for part in parts if isinstance(part, Node) and _is_image(part)]
+    if len(counts) != len(parts):
+        return False
     return argument(node, "dim", 1, 0) % 4 == 1 and any(first % CHANNELS for first in accumulate(counts[:-1]))
 
 
