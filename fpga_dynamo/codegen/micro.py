@@ -6,12 +6,28 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fpga_dynamo.ir.target import MicroLimits
+from fpga_dynamo.ir.records import Pointwise
+from fpga_dynamo.ir.target import Target
 
 REGISTERS = 8
 STREAM_BASE = 16
 CONSTANT_BASE = 32
 """Codes of operands in an instruction word: registers from 0 on, streams and constants from these (command.hpp)."""
+
+
+@dataclass(frozen=True)
+class MicroLimits:
+    """Most streams, constants and instructions of a micro-program."""
+
+    streams: int
+    constants: int
+    instructions: int
+
+
+def limits_of(target: Target) -> MicroLimits:
+    """Streams as many as the record has places for, the others as the recipe's tiles say."""
+    streams = (field.count for field in target.records.get(Pointwise.opcode, ()) if field.name == "stream")
+    return MicroLimits(next(streams, 0), target.tiles["POINTWISE_CONSTANTS"], target.tiles["POINTWISE_PROGRAM"])
 
 
 @dataclass(frozen=True)

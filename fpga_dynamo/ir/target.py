@@ -126,15 +126,6 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class MicroLimits:
-    """Most streams, constants and instructions of a micro-program of the pointwise core."""
-
-    streams: int
-    constants: int
-    instructions: int
-
-
-@dataclass(frozen=True)
 class Target:
     """The card as lowering sees it. `enums` holds the values of command.hpp's enumerations by name.
 
@@ -195,30 +186,10 @@ class Target:
         """Whether a launch tells its cycles: on a cycle simulator."""
         return self.manifest.get("target") == "cycles"
 
-    @cached_property
-    def micro_limits(self) -> MicroLimits:
-        """Streams as many as the record has places for, the others as the recipe's tiles say."""
-        streams = (field.count for field in self.records.get("pointwise", ()) if field.name == "stream")
-        return MicroLimits(next(streams, 0), self.tiles["POINTWISE_CONSTANTS"], self.tiles["POINTWISE_PROGRAM"])
-
-    @cached_property
-    def computes_with_complex(self) -> bool:
-        """Whether a core of some kernel does, so that complex numbers are worth bringing to the card."""
-        return any(not kernel.opcodes.isdisjoint(("fft", "zip")) for kernel in self.kernels)
-
     @property
-    def _multiplies(self) -> Sequence[str]:
+    def multiplies(self) -> Sequence[str]:
+        """What the host of an emulator multiplies by instructions of its own: bfloat16; tiles of bytes (AMX)."""
         return self.manifest.get("multiplies", ())
-
-    @property
-    def multiplies_bf16(self) -> bool:
-        """Whether this is the emulator of a host that multiplies bfloat16, and a kernel has the core for it."""
-        return bool("bfloat16" in self._multiplies and self.kernels_for(frozenset({"gemm_bf16"})))
-
-    @property
-    def multiplies_in_tiles(self) -> bool:
-        """Whether this is the emulator of a host that multiplies tiles of bytes by a unit of its own (AMX)."""
-        return "tiles" in self._multiplies
 
     def takes(self, opcode: str, element: Element) -> bool:
         """Whether a core of the xclbin reads and writes such elements in the arena."""
@@ -235,6 +206,10 @@ class Target:
     @cached_property
     def _elements(self) -> Mapping[int, Element]:
         return {self.enums[f"FORMAT_{name}"]: e for name, e in ELEMENTS.items() if f"FORMAT_{name}" in self.enums}
+
+    def has_any(self, *opcodes: str) -> bool:
+        """Whether a kernel runs one of `opcodes`."""
+        return any(not kernel.opcodes.isdisjoint(opcodes) for kernel in self.kernels)
 
     def kernels_for(self, opcodes: frozenset[str]) -> tuple[str, ...]:
         """Names of the kernels whose cores run all of `opcodes`."""

@@ -16,11 +16,13 @@ from fpga_dynamo.codegen.micro import (
     REGISTERS,
     STREAM_BASE,
     Assembly,
+    MicroLimits,
     MicroProgram,
     Operand,
+    limits_of,
 )
 from fpga_dynamo.errors import XclbinError
-from fpga_dynamo.ir.target import MicroLimits, Target
+from fpga_dynamo.ir.target import Target
 
 OPS: dict[str, Callable[..., int]] = {
     "ADD": lambda a, b: a + b,
@@ -114,7 +116,7 @@ def test_one_constant_or_instruction_or_stream_too_many_is_refused() -> None:
 def test_limits_are_those_of_the_card(target: Target) -> None:
     stream = next(field for field in target.records["pointwise"] if field.name == "stream")
     tiles = {**target.tiles, "POINTWISE_CONSTANTS": 3, "POINTWISE_PROGRAM": 5}
-    assert replace(target, tiles=tiles).micro_limits == MicroLimits(stream.count, constants=3, instructions=5)
+    assert limits_of(replace(target, tiles=tiles)) == MicroLimits(stream.count, constants=3, instructions=5)
 
 
 def test_equal_operations_and_constants_are_computed_once() -> None:

@@ -51,7 +51,7 @@ WIDE: dict[str, Model] = {
 
 @pytest.fixture(autouse=True)
 def without_products_of_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Target, "multiplies_bf16", False)
+    monkeypatch.setattr(Target, "multiplies", ())
 
 
 def answer(model: nn.Module, x: torch.Tensor) -> torch.Tensor:

@@ -32,7 +32,7 @@ def int8_panel_vectors(channels: int, target: Target) -> int:
     find room in the nearest cache.
     """
     most = target.tiles["MAX_VECTORS"]
-    return panel_vectors(channels, min(most, 2) if target.multiplies_in_tiles else most)
+    return panel_vectors(channels, min(most, 2) if "tiles" in target.multiplies else most)
 
 
 def weight_words(count: int, format: int | None, target: Target) -> int:

@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.codegen.micro import Assembly, MicroProgram, Operand
+from fpga_dynamo.codegen.micro import Assembly, MicroLimits, MicroProgram, Operand, limits_of
 from fpga_dynamo.codegen.walks import collapse, offsets, pad_left
 from fpga_dynamo.ir import command as commands
 from fpga_dynamo.ir.command import Auxiliary
@@ -22,7 +22,6 @@ from fpga_dynamo.ir.dtypes import HALVES, INTEGERS
 from fpga_dynamo.ir.graph import GraphInfo, operand, shape, value
 from fpga_dynamo.ir.records import Pointwise
 from fpga_dynamo.ir.sizes.size import at_most, identical
-from fpga_dynamo.ir.target import MicroLimits
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops import batch_norm
 from fpga_dynamo.lowering.ops.batch_norm import is_batch_norm, refuse_batch_norm
@@ -61,7 +60,7 @@ def _unfit(match: Match, graph: GraphInfo) -> str | None:
     """Why the pointwise core of this xclbin cannot run the micro-program of a match, or None."""
     if is_batch_norm(match.root):
         return "the result is not used"
-    assembly = GroupProgram(_computed(match), graph.target.micro_limits).assembly
+    assembly = GroupProgram(_computed(match), limits_of(graph.target)).assembly
     if assembly is None:
         return "the micro-program needs more registers than the core has"
     missing = sorted({f"MICRO_{i.name}" for i in assembly.instructions} - graph.target.enums.keys())
@@ -75,7 +74,7 @@ def merge_pointwise(one: Match, group: Match, graph: GraphInfo) -> Match | None:
     if shape(one.root) != shape(group.root) or value(one.root).dim() == 0:
         return None
     match = Match(one.pattern, (*one.nodes, *group.nodes), group.outputs)
-    return None if GroupProgram(_computed(match), graph.target.micro_limits).assembly is None else match
+    return None if GroupProgram(_computed(match), limits_of(graph.target)).assembly is None else match
 
 
 def _computed(match: Match) -> list[Node]:
@@ -159,7 +158,7 @@ class GroupProgram:
 def lower_pointwise(match: Match, emitter: Emitter) -> Sequence[View]:
     root = match.root
     program = GroupProgram(
-        _computed(match), emitter.target.micro_limits, lambda node: emitter.view(node).dtype is value(node).dtype
+        _computed(match), limits_of(emitter.target), lambda node: emitter.view(node).dtype is value(node).dtype
     )
     assert program.assembly is not None, "the fusion pass keeps groups that fit"
     size = shape(root)
@@ -190,7 +189,7 @@ def emit_elementwise(
     program = MicroProgram()
     streams = [program.stream(i) for i in range(len(inputs))]
     given = [program.op("INT_TO_FLOAT", s) if v.dtype in INTEGERS else s for s, v in zip(streams, inputs, strict=True)]
-    assembly = program.assemble(rule(program, given), len(inputs), emitter.target.micro_limits)
+    assembly = program.assemble(rule(program, given), len(inputs), limits_of(emitter.target))
     assert assembly is not None, "the rules of lowering fit the core's registers"
     order = _order(inputs, size)
     own = [tuple(d - len(size) + len(v.shape) for d in order if d >= len(size) - len(v.shape)) for v in inputs]
@@ -211,7 +210,7 @@ def emit_rounded(node: Node, emitter: Emitter) -> View:
 def emit_unary(operation: str, x: View, dtype: torch.dtype, emitter: Emitter) -> View:
     """A command of one micro-operation; its result is of `dtype`."""
     program = MicroProgram()
-    assembly = program.assemble(program.op(operation, program.stream(0)), 1, emitter.target.micro_limits)
+    assembly = program.assemble(program.op(operation, program.stream(0)), 1, limits_of(emitter.target))
     assert assembly is not None
     order = x.order()
     out = emitter.tensor(x.shape, order, dtype=dtype)
@@ -272,7 +271,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
     outer, rest = dims[:-4], dims[-4:]
     for places in offsets(outer, strides):
         walk = [pad_left(s[-4:], 4, 0) for s in strides]
-        blank = (0,) * (emitter.target.micro_limits.streams - len(views))
+        blank = (0,) * (limits_of(emitter.target).streams - len(views))
         command = Pointwise(
             program=Auxiliary(assembly.words(emitter.target.enums)),
             instructions=len(assembly.instructions),

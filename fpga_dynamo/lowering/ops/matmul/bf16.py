@@ -24,7 +24,7 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.matmul import matmul
 from fpga_dynamo.lowering.ops.matmul.batches import halves_of, repeated_matrix, result_order
-from fpga_dynamo.lowering.ops.matmul.bf16_casts import PRODUCTS, cast_behind, readers
+from fpga_dynamo.lowering.ops.matmul.bf16_casts import PRODUCTS, cast_behind, multiplies_bf16, readers
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
@@ -69,7 +69,7 @@ class Bf16Parts(matmul.MatmulParts):
 def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Bf16Parts] | None:
     """A product of bfloat16 operands, where the host has products of them."""
     _, left, right = matmul.operands_of(node)
-    if not graph.target.multiplies_bf16 or any(value(x).dtype is not torch.bfloat16 for x in (node, left, right)):
+    if not multiplies_bf16(graph.target) or any(value(x).dtype is not torch.bfloat16 for x in (node, left, right)):
         return None
     depth, tiles = shape(left)[-1], graph.target.tiles
     packed = len(shape(repeated_matrix(right))) == 2 and graph.is_static(repeated_matrix(right))

@@ -17,10 +17,17 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.views import is_lowerable_view
 from fpga_dynamo.ir.elements import BF16
 from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, operand, refuse_float, value
+from fpga_dynamo.ir.records import GemmBf16
+from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default)
+
+
+def multiplies_bf16(target: Target) -> bool:
+    """Whether this is the emulator of a host that multiplies bfloat16, and a kernel has the core for it."""
+    return "bfloat16" in target.multiplies and target.has_any(GemmBf16.opcode)
 
 
 def readers(node: Node) -> set[Node]:
@@ -48,7 +55,7 @@ class CastParts:
 def match_cast(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[CastParts] | None:
     """A cast of floats for products of bfloat16, perhaps saved as well, that is no part of other element-wise work."""
     source = operand(node, 0)
-    if not graph.target.multiplies_bf16 or value(node).dtype is not torch.bfloat16:
+    if not multiplies_bf16(graph.target) or value(node).dtype is not torch.bfloat16:
         return None
     if value(source).dtype is not torch.float32:
         return None

@@ -33,6 +33,7 @@ from fpga_dynamo.ir.operators import Call, Operator
 from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, common_dtype
 from fpga_dynamo.lowering.ops.calls import rows
+from fpga_dynamo.lowering.ops.signal.numbers import computes_with_complex
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 _OF_PAIRS = frozenset(
@@ -52,7 +53,7 @@ _OF_PAIRS = frozenset(
 def check_movement(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     pairs = value(node).dtype is torch.complex64 and node.target in _OF_PAIRS
-    if pairs and not graph.target.computes_with_complex:
+    if pairs and not computes_with_complex(graph.target):
         return "complex64 is not supported: the recipe has no core that computes with it"
     refuse = refuse_number if pairs else refuse_value
     for source in node.all_input_nodes:

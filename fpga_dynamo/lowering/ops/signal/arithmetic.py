@@ -19,7 +19,7 @@ from fpga_dynamo.ir.graph import GraphInfo, arguments, aten, operand, refuse_num
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Zip
 from fpga_dynamo.ir.view import VEC, View, ceil_div, numel
-from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, collapsed, is_complex
+from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, collapsed, computes_with_complex, is_complex
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 _ARITHMETIC: dict[Any, str] = {
@@ -201,7 +201,7 @@ def match_parts(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
 
 def check_parts(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
-    if not graph.target.computes_with_complex:
+    if not computes_with_complex(graph.target):
         return "complex64 is not supported: the recipe has no core that computes with it"
     for given in (*node.all_input_nodes, node):
         if why := refuse_number(given, "result" if given is node else f"operand {given}"):

@@ -10,9 +10,16 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.walks import collapse
 from fpga_dynamo.ir.graph import value
+from fpga_dynamo.ir.records import Fft, Zip
+from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import View
 
 COMPLEX = torch.complex64
+
+
+def computes_with_complex(target: Target) -> bool:
+    """Whether a core of some kernel does, so that complex numbers are worth bringing to the card."""
+    return target.has_any(Fft.opcode, Zip.opcode)
 
 
 def is_complex(node: object) -> bool:
