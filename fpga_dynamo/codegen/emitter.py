@@ -64,13 +64,21 @@ _LAYOUT = Origin("layout")
 class Emitter:
     """Builds the commands of one PL segment, for one kernel.
 
+    taken_by: the name of the pattern that has each node of the graph's matches.
     external: the view of a value that comes from outside the segment, or None for one that does not.
     placements: where `lower` should put the value of a node, if somebody (a `cat`) has a place for it.
     """
 
-    def __init__(self, graph: GraphInfo, kernel: KernelInfo, external: Callable[[Node], View | None]) -> None:
+    def __init__(
+        self,
+        graph: GraphInfo,
+        kernel: KernelInfo,
+        external: Callable[[Node], View | None],
+        taken_by: Mapping[Node, str],
+    ) -> None:
         self.graph = graph
         self.kernel = kernel
+        self.taken_by = taken_by
         self.target = graph.target
         self.commands: list[Command] = []
         self.weights: dict[tuple[Any, ...], WeightBuffer] = {}

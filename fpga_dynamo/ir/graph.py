@@ -141,10 +141,8 @@ class GraphInfo:
     """An ATen graph with what is known of its inputs.
 
     static_inputs: positions of placeholders that are parameters or buffers.
-    claimed: nodes that a pattern has taken (see lowering/passes/select/claim.py); taken_by: its name, when all are.
+    claimed: nodes that a pattern has taken so far (see lowering/passes/select/claim.py).
     sizes: the placeholder for the symbols' values of a graph with sizes (sizes/graph.py), else None.
-    fits_int32: what has been found out of int64 constants, see lowering/passes/select/constants.py.
-    illegal: eager mode's error for a node, None without one, see lowering/passes/select/legality.py.
     engine_functions: whether it is lowered to a hardware engine that applies functions of bfloat16 numbers.
     """
 
@@ -155,11 +153,8 @@ class GraphInfo:
     placeholders: list[Node] = field(init=False)
     claimed: set[Node] = field(default_factory=set)
     engine_functions: bool = False
-    taken_by: dict[Node, str] = field(default_factory=dict, init=False, repr=False)
     static: set[Node] = field(init=False)
     sizes: Node | None = field(init=False)
-    fits_int32: dict[Node, bool] = field(default_factory=dict, init=False, repr=False)
-    illegal: dict[Node, str | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.position = {node: i for i, node in enumerate(self.module.graph.nodes)}

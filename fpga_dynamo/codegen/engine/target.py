@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fpga_dynamo.ir.target import Platform, Target
@@ -59,6 +59,18 @@ def sizes_of(table: Mapping[str, Any]) -> EngineSizes:
     """The sizes of an engine as a manifest has them."""
     values = {name: value for name, value in table.items() if name not in ("uram", "element")}  # storage costs no cycle
     return EngineSizes(element_bytes=ELEMENT_BYTES[table["element"]], **values)
+
+
+def table_of(sizes: EngineSizes) -> dict[str, Any]:
+    """The sizes as a manifest has them: the inverse of :func:`sizes_of`."""
+    element = next(name for name, count in ELEMENT_BYTES.items() if count == sizes.element_bytes)
+    return {"element": element, **{name: value for name, value in asdict(sizes).items() if name != "element_bytes"}}
+
+
+def has_functions(target: Target) -> bool:
+    """Whether graphs are lowered to an engine that applies functions of bfloat16 numbers."""
+    engine = target.engine
+    return engine is not None and engine.engine is not None and sizes_of(engine.engine).has_functions
 
 
 def memory_of(platform: str, speeds: Mapping[str, Any]) -> Memory:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.codegen.eager import Part, extract, whole
+from fpga_dynamo.codegen.engine.target import has_functions
 from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.graph import GraphInfo, computes, describe, is_effectful, is_view
@@ -107,7 +108,7 @@ def prepare(module: GraphModule, target: Target, static_inputs: Collection[int])
     """The graph as all passes from claim on see it."""
     for rewrite in _steps_of(target).rewrites:
         rewrite(module, static_inputs)
-    return GraphInfo(module, target, static_inputs)
+    return GraphInfo(module, target, static_inputs, engine_functions=has_functions(target))
 
 
 def make_plan(graph: GraphInfo, options: Options) -> Plan:
@@ -129,8 +130,9 @@ def _plan_for_cores(graph: GraphInfo, options: Options, mistakes: Mistakes) -> P
     parts = partition(graph, claims, cores(graph), greedy=greedy, granularity=options.granularity)
     if options.strict:
         _refuse_fallbacks(graph, parts)
+    taken_by = claims.taken_by
     lowered = [
-        emit_segment(graph, segment, watch=options.verify, bands=options.bands) if segment.on_card else None
+        emit_segment(graph, segment, taken_by, watch=options.verify, bands=options.bands) if segment.on_card else None
         for segment in parts.segments
     ]
     return Plan(parts.segments, lowered, parts.reasons, parts.greedy_launches)

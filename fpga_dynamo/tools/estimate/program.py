@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter, Lists
 from fpga_dynamo.codegen.engine.maps import Map
-from fpga_dynamo.codegen.engine.target import EngineTarget
+from fpga_dynamo.codegen.engine.target import EngineTarget, table_of
 from fpga_dynamo.ir.graph import GraphInfo, is_view
 from fpga_dynamo.ir.target import KernelInfo, Target
 from fpga_dynamo.ir.view import View
@@ -57,7 +57,7 @@ def lower_for_engine(module: GraphModule, engine: EngineTarget, static_inputs: C
 
 def target_of(engine: EngineTarget) -> Target:
     """A card whose only kernel is the engine, as passes see it."""
-    kernel = KernelInfo(engine.recipe, frozenset(), engine.units, engine=asdict(engine.sizes))
+    kernel = KernelInfo(engine.recipe, frozenset(), engine.units, engine=table_of(engine.sizes))
     return Target("", (kernel,), {}, {}, {}, {}, engine.platform)
 
 

@@ -117,7 +117,7 @@ def lower_matmul(match: Match[Bf16Parts], emitter: Emitter) -> Sequence[View]:
         )
 
     a, b = matmul.factors(left, right, halves, packed, emitter, narrow=True)
-    element = _result_element(match.root, emitter.graph)
+    element = _result_element(match.root, emitter)
     dtype = torch.bfloat16 if element is BF16 else torch.float32
     sizes = (*halves, shape(left)[-2], columns)
     y = emitter.tensor(sizes, result_order(root), dtype=dtype, pitch=align(columns), element=element)
@@ -138,11 +138,11 @@ def lower_matmul(match: Match[Bf16Parts], emitter: Emitter) -> Sequence[View]:
     return [result]
 
 
-def _result_element(root: Node, graph: GraphInfo) -> Element:
+def _result_element(root: Node, emitter: Emitter) -> Element:
     """Two bytes where all who read the result take them: products like this one, and whoever gets it from the card."""
     if value(root).dtype is not torch.bfloat16:
         return F32
-    narrow = (user.op == "output" or graph.taken_by.get(user) == NAME for user in readers(root))
+    narrow = (user.op == "output" or emitter.taken_by.get(user) == NAME for user in readers(root))
     return BF16 if all(narrow) else F32
 
 

@@ -35,7 +35,6 @@ def claim_for_engine(
 
 
 def _matches(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled: Collection[str]) -> list[Match]:
-    graph.engine_functions = engine.sizes.has_functions
     table = _by_anchor(engine, disabled)
     matches = []
     for node in graph.module.graph.nodes:

@@ -27,6 +27,30 @@ class Claims:
     matches: list[Match] = field(default_factory=list)
     reasons: dict[Node, str] = field(default_factory=dict)
 
+    @property
+    def taken_by(self) -> dict[Node, str]:
+        """The name of the pattern that has each node of a match."""
+        return {node: match.pattern.name for match in self.matches for node in match.nodes}
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """What a match is checked by. illegal: eager mode's error for a node, or None; fits_int32: of constants."""
+
+    graph: GraphInfo
+    mistakes: Mistakes
+    illegal: dict[Node, str | None] = field(default_factory=dict)
+    fits_int32: dict[Node, bool] = field(default_factory=dict)
+
+    def refuse(self, match: Match) -> str | None:
+        """Why the card cannot run a match, or None."""
+        if not self.graph.target.kernels_for(match.opcodes):
+            kernels = self.graph.target.kernels
+            lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
+            return f"no kernel of the xclbin has all its opcodes: {'; '.join(lacking) or 'there is no sequencer'}"
+        illegal = refuse_illegal(match.nodes, self.illegal)
+        return illegal or refuse_constants(match.nodes, self.graph, self.fits_int32)
+
 
 def why_none(graph: GraphInfo) -> str | None:
     """Why eager has to run all of a graph; None if it has not."""
@@ -41,7 +65,7 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
 
     mistakes: what users' patterns have done wrong already; gets what they do wrong here.
     """
-    mistakes = Mistakes() if mistakes is None else mistakes
+    checks = _Checks(graph, Mistakes() if mistakes is None else mistakes)
     if (none := why_none(graph)) is not None:
         return Claims(reasons={node: none for node in graph.module.graph.nodes if computes(node)})
     disabled = tuple(disabled)
@@ -55,7 +79,7 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
                 claims.reasons[node] = unknown
             continue
         for pattern in table.get(node.target, ()):
-            match, refused = _tried(pattern, node, graph, mistakes)
+            match, refused = _tried(pattern, node, checks)
             if match is None:
                 if refused is not None:
                     claims.reasons.setdefault(node, refused)
@@ -67,9 +91,9 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
                 break
             claims.reasons.setdefault(node, refused)
     for pattern in TABLE.merging(disabled):
-        alone = _alone(pattern, graph, claims.reasons, mistakes)
-        for match in fuse(alone, graph, partial(_merged, graph=graph, mistakes=mistakes)):
-            if (why := _refused_by_card(match, graph)) is None:
+        alone = _alone(pattern, claims.reasons, checks)
+        for match in fuse(alone, graph, partial(_merged, checks=checks)):
+            if (why := checks.refuse(match)) is None:
                 graph.claimed.update(match.nodes)
                 claims.matches.append(match)
                 for node in match.nodes:
@@ -79,12 +103,12 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
     for node in graph.module.graph.nodes:
         if node not in graph.claimed and node not in graph.static and computes(node):
             claims.reasons.setdefault(node, _default_reason(node, disabled))
-    graph.taken_by = {node: match.pattern.name for match in claims.matches for node in match.nodes}
     return claims
 
 
-def _tried(pattern: Pattern, node: Node, graph: GraphInfo, mistakes: Mistakes) -> tuple[Match | None, str | None]:
+def _tried(pattern: Pattern, node: Node, checks: _Checks) -> tuple[Match | None, str | None]:
     """What a pattern makes of a node, and why the card cannot run that; a reason alone if it failed."""
+    graph, mistakes = checks.graph, checks.mistakes
     if TABLE.is_users(pattern):
         if (reason := mistakes.reason(pattern, node)) is not None:
             return None, reason
@@ -92,28 +116,28 @@ def _tried(pattern: Pattern, node: Node, graph: GraphInfo, mistakes: Mistakes) -
             match = asked_to_match(pattern, node, graph)
             if match is None or not graph.claimed.isdisjoint(match.nodes):
                 return None, None
-            return match, asked_to_check(match, graph) or _refused_by_card(match, graph)
+            return match, asked_to_check(match, graph) or checks.refuse(match)
         except PatternError as error:
             return None, mistakes.note(error)
     match = pattern.match(pattern, node, graph)
     if match is None or not graph.claimed.isdisjoint(match.nodes):
         return None, None
-    return match, _refused(match, graph)
+    return match, match.pattern.check(match, graph) or checks.refuse(match)
 
 
-def _alone(pattern: Pattern, graph: GraphInfo, reasons: dict[Node, str], mistakes: Mistakes) -> list[Match]:
+def _alone(pattern: Pattern, reasons: dict[Node, str], checks: _Checks) -> list[Match]:
     """Matches of a pattern that merges for nodes that are left; refusals go into `reasons`.
 
     Nodes that another pattern has refused are left too: a sum that is unsupported in integers may be one in floats.
     """
-    anchors = frozenset(pattern.anchors)
+    graph, anchors = checks.graph, frozenset(pattern.anchors)
     found = []
     for node in graph.module.graph.nodes:
         if node.op != "call_function" or node.target not in anchors or refuse_sizes(node) is not None:
             continue
         if node in graph.claimed or node in graph.static:
             continue
-        match, refused = _tried(pattern, node, graph, mistakes)
+        match, refused = _tried(pattern, node, checks)
         if refused is not None:
             reasons.setdefault(node, refused)
         elif match is not None:
@@ -121,28 +145,16 @@ def _alone(pattern: Pattern, graph: GraphInfo, reasons: dict[Node, str], mistake
     return found
 
 
-def _merged(one: Match, group: Match, *, graph: GraphInfo, mistakes: Mistakes) -> Match | None:
+def _merged(one: Match, group: Match, *, checks: _Checks) -> Match | None:
     pattern = one.pattern
     assert pattern.merge is not None
     if not TABLE.is_users(pattern):
-        return pattern.merge(one, group, graph)
+        return pattern.merge(one, group, checks.graph)
     try:
-        return asked_to_merge(one, group, graph)
+        return asked_to_merge(one, group, checks.graph)
     except PatternError as error:
-        mistakes.note(error)
+        checks.mistakes.note(error)
         return None
-
-
-def _refused(match: Match, graph: GraphInfo) -> str | None:
-    return match.pattern.check(match, graph) or _refused_by_card(match, graph)
-
-
-def _refused_by_card(match: Match, graph: GraphInfo) -> str | None:
-    if not graph.target.kernels_for(match.opcodes):
-        kernels = graph.target.kernels
-        lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
-        return f"no kernel of the xclbin has all its opcodes: {'; '.join(lacking) or 'there is no sequencer'}"
-    return refuse_illegal(match.nodes, graph) or refuse_constants(match.nodes, graph)
 
 
 def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:

@@ -13,8 +13,8 @@ from fpga_dynamo.ir.weights import expression
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
 
-def refuse_constants(nodes: Iterable[Node], graph: GraphInfo) -> str | None:
-    """Why the card cannot hold a constant that `nodes` read, or None.
+def refuse_constants(nodes: Iterable[Node], graph: GraphInfo, known: dict[Node, bool]) -> str | None:
+    """Why the card cannot hold a constant that `nodes` read, or None. `known` keeps what is found of each.
 
     A parameter or an input is looked at when it is packed or copied, as it may change from call to call.
     """
@@ -24,9 +24,9 @@ def refuse_constants(nodes: Iterable[Node], graph: GraphInfo) -> str | None:
         fake = value(source)
         if not isinstance(fake, torch.Tensor) or fake.dtype is not torch.int64:
             continue
-        if source not in graph.fits_int32:
-            graph.fits_int32[source] = _fits(source, graph)
-        if not graph.fits_int32[source]:
+        if source not in known:
+            known[source] = _fits(source, graph)
+        if not known[source]:
             return f"operand {source} is a constant out of range for int32, the device's integer type"
     return None
 

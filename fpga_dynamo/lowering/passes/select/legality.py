@@ -15,7 +15,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, hints, is_effectful, value, values
+from fpga_dynamo.ir.graph import argument, aten, hints, is_effectful, value, values
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.torch_internals.dispatch import OpOverload, schema, without_modes
 from fpga_dynamo.torch_internals.pytree import tree_map
@@ -34,12 +34,12 @@ _MOST_KINDS = 4096
 _errors: dict[Hashable, str | None] = {}
 
 
-def refuse_illegal(nodes: Iterable[Node], graph: GraphInfo) -> str | None:
-    """Why eager mode refuses one of `nodes`; None if it refuses none of them."""
+def refuse_illegal(nodes: Iterable[Node], known: dict[Node, str | None]) -> str | None:
+    """Why eager mode refuses one of `nodes`; None if it refuses none of them. `known` keeps what is found of each."""
     for node in nodes:
-        if node not in graph.illegal:
-            graph.illegal[node] = _error(node)
-        if (error := graph.illegal[node]) is not None:
+        if node not in known:
+            known[node] = _error(node)
+        if (error := known[node]) is not None:
             return f"eager mode raises: {error}"
     return None
 
