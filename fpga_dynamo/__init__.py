@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fpga_dynamo.frontend.flat_parameters import join_parameters
     from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
     from fpga_dynamo.options import Options
+    from fpga_dynamo.runtime.cards.target import target_of
     from fpga_dynamo.runtime.observe.counters import reset_stats, stats
     from fpga_dynamo.runtime.observe.trace import TraceRecorder as trace
     from fpga_dynamo.tools.devices import DeviceReport, devices
@@ -62,6 +63,7 @@ __all__ = [
     "reset_stats",
     "signal",
     "stats",
+    "target_of",
     "task_graph",
     "trace",
     "unregister_core",
@@ -92,6 +94,7 @@ _DEFINED_IN = {
     "register_pattern": "lowering.patterns",
     "reset_stats": "runtime.observe.counters",
     "stats": "runtime.observe.counters",
+    "target_of": "runtime.cards.target",
     "task_graph": "tools.task_graph",
     "trace": "runtime.observe.trace",
     "unregister_core": "codegen.core",

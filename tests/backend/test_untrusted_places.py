@@ -17,6 +17,7 @@ from fpga_dynamo.cache import store
 from fpga_dynamo.errors import XclbinError
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards import card
+from fpga_dynamo.runtime.cards.target import read_target
 from fpga_dynamo.runtime.drivers import sw_emu
 from fpga_dynamo.tools import zoo
 from xclbin_build import cache, qor
@@ -47,22 +48,22 @@ def test_an_xclbin_that_everybody_can_write_to_is_refused(xclbin: Path) -> None:
     with pytest.raises(Exception, match="any user of this machine could put code into this process"):
         run(xclbin)
     with pytest.raises(XclbinError):
-        card._target(xclbin)
+        read_target(xclbin)
     xclbin.chmod(0o644)
     xclbin.parent.chmod(0o777)
     with pytest.raises(XclbinError, match="mode 777"):
-        card._target(xclbin)
+        read_target(xclbin)
     xclbin.parent.chmod(0o755)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        card._target(xclbin)
+        read_target(xclbin)
 
 
 @needs_root
 def test_an_xclbin_of_another_user_warns(xclbin: Path) -> None:
     os.chown(xclbin, SOMEBODY, SOMEBODY)
     with pytest.warns(RuntimeWarning, match=f"can be changed by others: .*{SOMEBODY}"):
-        card._target(xclbin)
+        read_target(xclbin)
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe.xclbin", b"a\nb.xclbin"])

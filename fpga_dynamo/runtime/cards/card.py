@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import xclbin_build
-import xclbin_build.axlf
 from fpga_dynamo.errors import DeviceError, XclbinError
 from fpga_dynamo.ir.target import Target, Windows
 from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.cards.target import read_target
 from fpga_dynamo.runtime.cards.weights import WeightStore
 from fpga_dynamo.runtime.drivers import choose, select
 from fpga_dynamo.runtime.drivers.peers import behind_peers
@@ -25,7 +25,6 @@ from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import ProcessingElement
 from xclbin_build import recipe as recipes
 from xclbin_build.progress import shown
-from xclbin_build.trusted_path import UntrustedPathError, check_named, printable
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +129,6 @@ _cards: dict[tuple[str, int], Card] = {}
 _several: weakref.WeakValueDictionary[tuple[str, int, str], Card] = weakref.WeakValueDictionary()
 """All that programs still use of a device that holds several, by UUID, too."""
 _alternating: set[tuple[str, int]] = set()
-_paths: dict[tuple[str, float], Target] = {}
 _lock = threading.Lock()
 
 
@@ -145,7 +143,7 @@ def open_card(options: Options) -> Card:
     """
     with _lock:
         path = xclbin_path(options)
-        target = _target(path)
+        target = read_target(path)
         name = choose(options.driver, target.manifest["target"])
         return _opened(name, options.device, path, target)
 
@@ -212,22 +210,6 @@ def _built(recipe: str | None, platform: str | None) -> Path:
         return xclbin_build.cached(recipe, "emu", platform=platform, show=shown(what))
     except xclbin_build.BuildError as error:
         raise XclbinError(str(error)) from error
-
-
-def _target(path: Path) -> Target:
-    try:
-        key = (os.path.realpath(path), path.stat().st_mtime)
-        if key not in _paths:
-            check_named(path, "xclbin")
-            axlf = xclbin_build.axlf.read(path)
-            _paths[key] = Target.from_manifest(str(axlf.uuid), axlf.manifest)
-    except UntrustedPathError as error:
-        raise XclbinError(str(error)) from error
-    except OSError as error:
-        raise XclbinError(f"xclbin {printable(path)} cannot be read: {error.strerror or error}") from error
-    except xclbin_build.XclbinError as error:
-        raise XclbinError(str(error)) from error
-    return _paths[key]
 
 
 @contextlib.contextmanager
