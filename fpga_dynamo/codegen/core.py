@@ -42,7 +42,9 @@ class Bands(Generic[F]):
 
 @dataclass(frozen=True)
 class Core(Generic[F]):
-    """What there is to know of an opcode, as functions of a command's fields.
+    """What there is to know of an opcode, as functions of a command's fields: a mapping by their names.
+
+    Functions of a built-in core get the record instead, whose class (ir/records.py) is the parameter: `Core[Conv2d]`.
 
     opcode: its name; the record is `<opcode>_command`.
     cycles: (fields, target) -> cycles of a command on one compute unit, START left out. Sizes come as their hints.

@@ -13,6 +13,7 @@ from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Command, Operand
+from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.patterns import Pattern, registered, registered_core
 from tests.lowering.lowering_cases import programs_of
@@ -76,6 +77,24 @@ def test_slices_follow_from_the_description(
 def test_slices_that_the_pattern_gives_count() -> None:
     with registered_core(described(parts=lambda c, target: 5)):
         assert command_of(TRIPLE, 64).fields["slices"] == 2
+
+
+def lower_as_zeros(match: Match, emitter: Emitter) -> Sequence[View]:
+    out = emitter.tensor((64, 1024), pitch=1024)
+    emitter.command(
+        "move", reads=[], writes=[out], output=Operand.of(out),
+        dims=(1, 1, 1, 1, 64, 1024), out_stride=(0, 0, 0, 0, 1024, 1),
+    )  # fmt: skip
+    return [out]
+
+
+def test_a_command_by_the_name_of_a_built_in_core_has_its_record() -> None:
+    """What is left out is 0, of operands none: a `move` without an input writes zeros."""
+    zeros = Pattern(TRIPLE.name, TRIPLE.anchors, TRIPLE.match, TRIPLE.check, lower_as_zeros, frozenset({"move"}))
+    with registered(zeros):
+        (program,) = programs_of(lambda x: triple(x, 0.5), torch.randn(64, 1024), recipe=RECIPE, cache=False)
+    (record,) = (c.record for task in program.card_tasks for c in task.commands if c.pattern == TRIPLE.name)
+    assert isinstance(record, Move) and record.input is None and record.format == 0
 
 
 @pytest.mark.parametrize(
