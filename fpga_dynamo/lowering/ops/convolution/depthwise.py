@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fpga_dynamo.codegen.core import CORES, Bands, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.records import Depthwise
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, align
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, ImageSizes, Implementation, Shape
 from fpga_dynamo.lowering.ops.convolution.parts import append, cut_window, packed_bias, window
 from fpga_dynamo.lowering.ops.images import image_strides, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import pack_depthwise
@@ -31,7 +29,12 @@ def _can(s: Shape, target: Target) -> str | None:
     return None if s.depthwise else "groups of more than one channel are not supported"
 
 
-def _sizes(s: Shape, target: Target) -> dict[str, Any]:
+class _Sizes(ImageSizes):
+    channels: int
+    kernel: tuple[int, int]
+
+
+def _sizes(s: Shape, target: Target) -> _Sizes:
     return {**s.images, "channels": s.groups, "kernel": s.kernel}
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fpga_dynamo.codegen.core import CORES, Bands, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.records import Conv2d
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, ceil_div
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, ImageSizes, Implementation, Shape
 from fpga_dynamo.lowering.ops.convolution.parts import (
     append,
     cut_window,
@@ -53,7 +51,15 @@ def _can(s: Shape, target: Target) -> str | None:
     return "depthwise weights would fill one lane of each weight panel" if s.depthwise else None
 
 
-def _sizes(s: Shape, target: Target) -> dict[str, Any]:
+class _Sizes(ImageSizes):
+    groups: int
+    in_channels: int
+    out_channels: int
+    kernel: tuple[int, int]
+    vectors: int
+
+
+def _sizes(s: Shape, target: Target) -> _Sizes:
     in_channels, out_channels = s.channels
     return {
         **s.images,

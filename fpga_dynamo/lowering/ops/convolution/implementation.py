@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.emitter import Emitter
@@ -18,6 +18,16 @@ from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.lowering.ops.convolution.axes import Axis
 from fpga_dynamo.lowering.ops.epilogue import Activation
 from fpga_dynamo.lowering.ops.packing import Form
+
+
+class ImageSizes(TypedDict):
+    """Fields that the records of convolutions of images have."""
+
+    batch: int
+    in_height: int
+    in_width: int
+    out_height: int
+    out_width: int
 
 
 @dataclass(frozen=True)
@@ -62,8 +72,8 @@ class Shape:
         return not self.pointwise or (self.form is not None and self.form[3])
 
     @property
-    def images(self) -> dict[str, Any]:
-        """Fields that the records of all convolutions have."""
+    def images(self) -> ImageSizes:
+        """Those of input and result."""
         batch, _, out_height, out_width = self.result
         return {
             "batch": batch,

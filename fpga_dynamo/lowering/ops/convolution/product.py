@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
@@ -41,7 +41,15 @@ def _can(s: Shape, target: Target) -> str | None:
     return "only 1x1 kernels over pixels at equal distances are supported" if s.pitches is None else None
 
 
-def _sizes(s: Shape, target: Target) -> dict[str, Any]:
+class _Sizes(TypedDict):
+    batch: tuple[int, int]
+    rows: int
+    columns: int
+    depth: int
+    vectors: int
+
+
+def _sizes(s: Shape, target: Target) -> _Sizes:
     batch, columns, height, width = s.result
     return {
         "batch": (1, 1),

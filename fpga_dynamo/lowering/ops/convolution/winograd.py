@@ -19,7 +19,7 @@ from fpga_dynamo.ir.sizes.size import larger
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.tuning import PLAIN_WINOGRAD
 from fpga_dynamo.ir.view import VEC, align, ceil_div
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, ImageSizes, Implementation, Shape
 from fpga_dynamo.lowering.ops.convolution.parts import append, ends, packed_bias, panels_of
 from fpga_dynamo.lowering.ops.packing import channel_factors, in_place, packed_panels, panel_vectors
 
@@ -135,7 +135,14 @@ def _vectors(s: Shape, target: Target) -> int:
     return panel_vectors(s.result[1], target.tiles["MAX_VECTORS"])
 
 
-def _sizes(s: Shape, target: Target, tile_size: int) -> dict[str, Any]:
+class _Sizes(ImageSizes):
+    tile_size: int
+    in_channels: int
+    out_channels: int
+    vectors: int
+
+
+def _sizes(s: Shape, target: Target, tile_size: int) -> _Sizes:
     in_channels, out_channels = s.channels
     return {
         **s.images,
