@@ -128,7 +128,9 @@ def lower_variance(match: Match, emitter: Emitter) -> Sequence[View]:
     degrees = max(count - (1 if correction is None else correction), 0)
 
     share = math.sqrt(degrees / count) if root else degrees / count
-    mean, biased = (emit_deviation if root else emit_moments)(emitter, x, dims, shape(match.root))
+    # Divided by zero, a variance that underflows would be NaN instead of infinite; a deviation does not underflow.
+    scaled = root or degrees == 0
+    mean, biased = (emit_deviation if scaled else emit_moments)(emitter, x, dims, shape(match.root))
     result = _map(emitter, lambda p, v: p.op("DIV", v[0], share), biased) if degrees != count else biased
     if not with_mean:
         return [result]
