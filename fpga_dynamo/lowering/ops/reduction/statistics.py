@@ -141,6 +141,17 @@ def lower_variance(match: Match, emitter: Emitter) -> Sequence[View]:
 # --- norms and logarithms ---------------------------------------------------------------------------------------------
 
 
+_LARGEST = float(torch.finfo(torch.float32).max)
+_SMALLEST = 1 / _LARGEST
+
+
+def check_order(match: Match, graph: GraphInfo) -> str | None:
+    order = float(argument(match.root, "ord", 1, 2))
+    if math.isfinite(order) and order != 0 and not _SMALLEST <= abs(order) <= _LARGEST:
+        return f"a norm of order {order} is not supported: the order, or its inverse, is beyond the range of float32"
+    return check_floats(match, graph)
+
+
 def lower_vector_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     order = float(argument(node, "ord", 1, 2))
@@ -206,7 +217,7 @@ _COMPOSITE = frozenset({"reduce", "pointwise", "move"})
 _Lower = Callable[[Match, Emitter], Sequence[View]]
 _ROWS: tuple[tuple[str, tuple[Any, ...], Any, Any, _Lower], ...] = (
     ("variance", tuple(_VARIANCE), match_variance, check_variance, lower_variance),
-    ("vector_norm", (aten.linalg_vector_norm.default,), anchor_alone, check_floats, lower_vector_norm),
+    ("vector_norm", (aten.linalg_vector_norm.default,), anchor_alone, check_order, lower_vector_norm),
     ("logsumexp", (aten.logsumexp.default,), anchor_alone, check_floats, lower_logsumexp),
     ("truth", (*_ANY, *_ALL), anchor_alone, check_truth, lower_truth),
     ("count", _SUMS, anchor_alone, check_count, lower_count),
