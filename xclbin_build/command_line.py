@@ -56,6 +56,8 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -
         if not word or re.fullmatch(r"--[\w-]+=", word):
             where = word.rstrip("=") or f"{given[number - 1] if number else 'the first'}"
             parser.error(f"argument {where}: it is empty; give a value or leave it out")
+        if re.fullmatch(r"(--[\w-]+=|-\w)--", word):  # argparse of Python 3.11 makes an empty list of the value
+            parser.error(f"argument {word[:-2].rstrip('=')}: its value is '--', which ends options; give another")
         if any(ord(c) < 32 or ord(c) == 127 for c in word):
             parser.error(f"the argument {ascii(word)[:MOST]} has a control character; rename the file or leave it out")
     try:

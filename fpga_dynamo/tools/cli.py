@@ -320,6 +320,10 @@ def _fuzz(arguments: argparse.Namespace) -> int:
         raise UsageError(f"fuzzing needs {error.name}: pip install {error.name}") from error
 
     _check_backend(arguments.backend)
+    if arguments.dtype == "int8" and arguments.winograd is not None:
+        raise UsageError("--winograd has no effect with --dtype int8: int8 convolutions do not use it; leave it out")
+    if arguments.dtype == "int8" and arguments.backend != "fpga":
+        raise UsageError(f"--dtype int8 supports --backend fpga alone, not {arguments.backend!a}; leave --backend out")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_console, transient=True) as progress:
         task = progress.add_task("random models", total=arguments.examples)

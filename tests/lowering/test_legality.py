@@ -86,6 +86,7 @@ NUMBERS: dict[str, Callable[[torch.Tensor, Any], Any]] = {
     "threshold": lambda x, v: F.threshold(x, 0.0, v),
     "add with a factor": lambda x, v: torch.add(x, x, alpha=v),
     "addcmul": lambda x, v: torch.addcmul(x, x, x, value=v),
+    "rsub with a factor": lambda x, v: torch.rsub(x, x, alpha=v),
     "softshrink": lambda x, v: F.softshrink(x, v),
     "remainder": lambda x, v: x % v,
     "fmod": lambda x, v: x.fmod(v),
@@ -101,7 +102,7 @@ NUMBERS: dict[str, Callable[[torch.Tensor, Any], Any]] = {
 }
 
 
-OFTEN = ("clamp to at most", "masked_fill", "leaky_relu", "addcmul", "pad", "addmm")
+OFTEN = ("clamp to at most", "masked_fill", "leaky_relu", "addcmul", "rsub with a factor", "pad", "addmm")
 """Those that `make test` tries."""
 
 

@@ -148,6 +148,7 @@ SPREADS: dict[str, Callable[[torch.Tensor], Any]] = {
     "std of all": lambda x: x.std(correction=0),
     "var_mean": lambda x: torch.var_mean(x, -1),
     "std_mean": lambda x: torch.std_mean(x, 0, correction=2),
+    "var_mean without degrees of freedom": lambda x: torch.var_mean(x, -1, correction=37),
 }
 DATA = torch.randn(8, 37, generator=torch.Generator().manual_seed(3))
 

@@ -47,6 +47,9 @@ CASES = {
     "a sum of integers": Case(
         lambda x: x.sum(1), torch.arange(12).view(3, 4), offload=0.0, launches=0, why="int64|float32's precision"
     ),
+    "a norm of an order beyond float32": Case(
+        lambda x: torch.linalg.vector_norm(x, 4e39, 1), (2, 3), offload=0.0, launches=0, why="a norm of order"
+    ),
     "the variance of a scalar": Case(lambda x: x.var(correction=0), (), offload=0.0, launches=0, why="0-D tensor"),
 }
 

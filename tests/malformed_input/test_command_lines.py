@@ -88,6 +88,7 @@ def test_options_of_fpga_dynamo(name: str, option: str, capsys: pytest.CaptureFi
     for value in ["", *BAD]:
         status = run(cli.main, [*COMMANDS[name], option, value], capsys, f"{name} {option} {value[:30]!a}")
         assert status == 2, (name, option, value)
+    assert run(cli.main, [*COMMANDS[name], f"{option}=--"], capsys, f"{name} {option}=--") == 2
 
 
 @pytest.mark.parametrize("option", _options(xclbin_cli._parser()))
@@ -95,6 +96,15 @@ def test_options_of_xclbin_build(option: str, capsys: pytest.CaptureFixture[str]
     line = ["--recipe", "no_such_recipe"]
     for value in ["", *BAD]:
         assert run(xclbin_cli.main, [*line, option, value], capsys, f"{option} {value[:30]!a}") == 2
+    assert run(xclbin_cli.main, [*line, f"{option}=--"], capsys, f"{option}=--") == 2
+
+
+@pytest.mark.parametrize("option", ["--recipe", "--platform", "--cu", "--process"])
+def test_options_of_estimate(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    right = {"--platform": "u250", "--recipe": "single", "--process": "nosuch"}
+    line = ["estimate", *(word for name, value in right.items() if name != option for word in (name, value))]
+    for word in [f"{option}=--", *(f"{option}={value}" for value in ["", *BAD])]:
+        assert run(xclbin_cli.main, [*line, word], capsys, word[:30]) == 2, word[:30]
 
 
 @pytest.mark.parametrize("option", _options(check_command._parser()))
@@ -143,6 +153,9 @@ LEAVES = "sys.exit(0), which ends the program"
          "--scales requires --dtype int8"),
         (cli.main, ["ops", "--markdown", "a.md", "--check", "b.md"], "not allowed with"),
         (cli.main, ["ops", "--check", "no_such.md"], "no_such.md"),
+        (cli.main, ["fuzz", "--dtype", "int8", "--winograd", "2"], "--winograd has no effect"),
+        (cli.main, ["fuzz", "--dtype", "int8", "--backend", "aot_eager"], "supports --backend fpga alone"),
+        (xclbin_cli.main, ["estimate", "--recipe", "single", "--platform", "u250", "--process", "nosuch"], "'nosuch'"),
         (xclbin_cli.main, ["estimate", "--recipe", "", "--platform", "u250"], "--recipe: it is empty"),
         (xclbin_cli.main, ["--target", "hw", "--isa", "x86-64-v3"], "--isa has no effect here"),
         (xclbin_cli.main, ["--target", "hw", "-o", "a", "--sources-only", "b"], "--output has no effect here"),

@@ -44,13 +44,17 @@ def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: S
     large, no logic is counted. advise: look for a recipe that fits where this one does not. only:
     of an engine's processes count these, all if empty.
 
-    Raises RecipeError for a design without a card.
+    Raises RecipeError for a design without a card, and for a name in `only` that is not a process of the design.
     """
     platform = design.platform
     if platform.part == NO_PART or not platform.regions:
         raise RecipeError(
             f"platform '{platform.name}' has no resource figures: it is the emulator, or its file has no [[slr]]; give "
             "--platform u250, for example."
+        )
+    if only and not any(kernel.engine for kernel in design.kernels):
+        raise RecipeError(
+            f"recipe '{design.recipe.name}' has no process {only[0]!a}: it has no engine; leave --process out."
         )
     operators = Operators(1000 / platform.speeds["clock_mhz"])
     if whole and not only and any(kernel.cores for kernel in design.kernels):
@@ -68,11 +72,24 @@ def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: S
         banks = tuple(bound.bank for bound in kernel.arguments if bound.bank)
         units += [PlacedUnit(unit.name, part, unit.slr, banks) for unit in kernel.compute_units]
     if only:
+        _refuse_unknown_processes(design, parts, only)
         unknown.append(f"of the processes only {', '.join(only)} were counted")
     found = Estimate(design.recipe.name, platform, parts, units, fit(units, platform), unknown)
     if advise and not found.fit.fits:
         found.advice = _advice(design)
     return found
+
+
+def _refuse_unknown_processes(design: Design, parts: Sequence[Component], only: Sequence[str]) -> None:
+    logic = [child for part in parts for child in part.parts]
+    if any(child.kind == "logic" for child in logic):  # the names are unknown: the sources were not read
+        return
+    known = {child.name for child in logic if child.kind == "process"}
+    if missing := [name for name in only if name not in known]:
+        raise RecipeError(
+            f"recipe '{design.recipe.name}' has no process {missing[0]!a}; leave --process out to see the names of an "
+            "engine's processes."
+        )
 
 
 def check_fit(design: Design) -> Estimate:

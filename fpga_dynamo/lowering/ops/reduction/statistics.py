@@ -128,7 +128,9 @@ def lower_variance(match: Match, emitter: Emitter) -> Sequence[View]:
     degrees = max(count - (1 if correction is None else correction), 0)
 
     share = math.sqrt(degrees / count) if root else degrees / count
-    mean, biased = (emit_deviation if root else emit_moments)(emitter, x, dims, shape(match.root))
+    # Divided by zero, a variance that underflows would be NaN instead of infinite; a deviation does not underflow.
+    scaled = root or degrees == 0
+    mean, biased = (emit_deviation if scaled else emit_moments)(emitter, x, dims, shape(match.root))
     result = _map(emitter, lambda p, v: p.op("DIV", v[0], share), biased) if degrees != count else biased
     if not with_mean:
         return [result]
@@ -137,6 +139,17 @@ def lower_variance(match: Match, emitter: Emitter) -> Sequence[View]:
 
 
 # --- norms and logarithms ---------------------------------------------------------------------------------------------
+
+
+_LARGEST = float(torch.finfo(torch.float32).max)
+_SMALLEST = 1 / _LARGEST
+
+
+def check_order(match: Match, graph: GraphInfo) -> str | None:
+    order = float(argument(match.root, "ord", 1, 2))
+    if math.isfinite(order) and order != 0 and not _SMALLEST <= abs(order) <= _LARGEST:
+        return f"a norm of order {order} is not supported: the order, or its inverse, is beyond the range of float32"
+    return check_floats(match, graph)
 
 
 def lower_vector_norm(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -204,7 +217,7 @@ _COMPOSITE = frozenset({"reduce", "pointwise", "move"})
 _Lower = Callable[[Match, Emitter], Sequence[View]]
 _ROWS: tuple[tuple[str, tuple[Any, ...], Any, Any, _Lower], ...] = (
     ("variance", tuple(_VARIANCE), match_variance, check_variance, lower_variance),
-    ("vector_norm", (aten.linalg_vector_norm.default,), anchor_alone, check_floats, lower_vector_norm),
+    ("vector_norm", (aten.linalg_vector_norm.default,), anchor_alone, check_order, lower_vector_norm),
     ("logsumexp", (aten.logsumexp.default,), anchor_alone, check_floats, lower_logsumexp),
     ("truth", (*_ANY, *_ALL), anchor_alone, check_truth, lower_truth),
     ("count", _SUMS, anchor_alone, check_count, lower_count),

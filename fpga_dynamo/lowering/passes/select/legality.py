@@ -23,9 +23,11 @@ from fpga_dynamo.torch_internals.pytree import tree_map
 _OF_ANY_SIZE = frozenset({
     aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default, aten.addmm.default, aten.addmv.default,
     aten.baddbmm.default, aten._softmax.default, aten._log_softmax.default,
+    aten.rsub.Tensor, aten.rsub.Scalar, aten.elu_backward.default, aten.hardtanh_backward.default,
+    aten.leaky_relu_backward.default, aten.softplus_backward.default,
 })  # fmt: skip
-"""Operators beside the element-wise ones that accept operands cut to two elements a dimension if they accept the whole.
-The meta functions of the others check what their kernels check."""
+"""Operators that PyTorch does not tag as element-wise, and that accept operands cut to two elements a dimension if they
+accept the whole. The meta functions of the others check what their kernels check."""
 
 _STORED = frozenset({"value", "fill_value"})
 """Names of arguments that are numbers to be written."""
