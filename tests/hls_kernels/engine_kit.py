@@ -111,7 +111,6 @@ MUTATIONS = {
     "waiting for an operand": Mutation("processes/load_residual.hpp", "if (map_kind && c.weight_after)", "if (false)"),
     "told too early": Mutation("processes/store.hpp", "{i, pixels};",
                                "{i, ALL_PIXELS};"),
-    "no split by rows": Mutation("choose.hpp", "rows >= 1; rows--", "rows >= c.kernel[0]; rows--", sizes="8x32x16"),
     "half of a float step": Mutation("processes/mac_array.hpp", "t[i] = t[2 * i] + t[2 * i + 1];", "t[i] = t[2 * i];",
                                      sizes="fp32-2x16x2"),
     "bfloat16 cut off": Mutation("elements.hpp", "(bits + 0x7fffu + (bits >> 16 & 1)) >> 16", "bits >> 16",
