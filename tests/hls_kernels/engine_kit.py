@@ -107,6 +107,7 @@ MUTATIONS = {
                             "const bool corrected = false;"),
     "row sums": Mutation("processes/epilogue.hpp", "ap_int<9>(-c.weight_zero)", "ap_int<9>(0)"),
     "waiting for a map": Mutation("processes/load_input.hpp", "if (c.input_after)", "if (false)"),
+    "rows above the input": Mutation("processes/load_input.hpp", "(rows.any(), rows", "(true, rows"),
     "waiting for a residual": Mutation("processes/load_residual.hpp", "if (adds && c.residual_after)", "if (false)"),
     "waiting for an operand": Mutation("processes/load_residual.hpp", "if (map_kind && c.weight_after)", "if (false)"),
     "told too early": Mutation("processes/store.hpp", "{i, pixels};",

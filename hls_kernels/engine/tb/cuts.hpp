@@ -53,7 +53,7 @@ inline const char* draw_cut(mac_command& c, random_source& random) {
     if (const char* why = engine::refusal(c)) return why;
     int32_t rows = c.out_height, tiles = std::min(engine::plan_of(c).tiles, engine::SET_TILES);
     do {
-        c.band_rows = random.chance(0.4) ? rows : random.integer(1, rows);
+        c.band_rows = random.chance(0.4) ? rows : random.chance(0.3) ? 1 : random.integer(1, rows);
         c.set_tiles = random.chance(0.4) ? tiles : random.integer(1, tiles);
         rows = divide_up(rows, 2);
         tiles = divide_up(tiles, 2);
@@ -110,9 +110,10 @@ inline drawn_t draw_parts(mac_command c, random_source& random, uint32_t sums = 
     if (random.chance(0.5) || draw_cut(whole, random)) whole = flattened(c);
     const char* why = draw_cut(whole, random);
     const bool splits = cuts_sums || one_to_one(c);
-    if (!why && !(splits && random.chance(0.1))) return {{{whole, 0, 0, 0}}, {}};
+    if (!why && !(splits && random.chance(0.2))) return {{{whole, 0, 0, 0}}, {}};
     if (!splits) return {{}, {why}};
-    int32_t rows = cuts_sums ? random.integer(1, c.kernel[0]) : c.kernel[0], blocks = random.integer(1, c.in_blocks);
+    int32_t rows = c.kernel[0], blocks = random.integer(1, c.in_blocks);
+    if (cuts_sums) rows = random.chance(0.5) ? 1 : random.integer(1, rows);
     const char* refusal = nullptr;
     for (;;) {
         std::vector<part_t> parts;
