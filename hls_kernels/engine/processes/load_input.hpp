@@ -9,7 +9,9 @@ namespace engine {
 inline done_pixels_t pixels_needed(const job_t& job, const input_rows& rows) {
 #pragma HLS inline
     const bool one_image = job.c.images == 1 && job.p.heads == 1;
-    const done_pixels_t behind = rows.element_behind() >> job.p.pixel_shift, all = ALL_PIXELS;
+    // All rows of a band may lie above the input: a part of a convolution has few rows of the kernel and all of the padding.
+    const done_pixels_t behind = when<done_pixels_t>(rows.any(), rows.element_behind() >> job.p.pixel_shift, 0);
+    const done_pixels_t all = ALL_PIXELS;
     return one_image && !rows.reach_end() ? behind : all;
 }
 

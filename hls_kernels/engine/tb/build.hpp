@@ -3,12 +3,10 @@
 #include <functional>
 #include <string>
 
-#include "../choose.hpp"
+#include "cuts.hpp"
 #include "reference.hpp"
 
 namespace bench {
-
-using engine::mac_command;
 
 // What a layer's result is to be, worked out of its operands as they lie in memory then: floats of the layers before have their
 // own roundings, and what these may miss is no mistake of this layer.
@@ -20,7 +18,7 @@ struct expectation {
 
 class program {
 public:
-    explicit program(uint64_t seed) : maps(seed * 2 + 1), parameters(seed * 2 + 2) {}
+    explicit program(uint64_t seed) : maps(seed * 2 + 1), parameters(seed * 2 + 2), cuts_(~seed) {}
 
     region maps, parameters;
     std::vector<mac_command> commands;
@@ -67,9 +65,9 @@ public:
         }
         set_epilogue(c, l);
         const uint32_t sums = maps.allocate(int64_t{in.images} * c.out_blocks * out.pixels());
-        const std::vector<engine::part_t> parts = engine::choose(c, sums);
-        if (parts.empty()) return refused(c, what);
-        for (const engine::part_t& part : parts) add_part(part, l, in, w, out);
+        const drawn_t drawn = draw_parts(c, cuts_, sums);
+        if (drawn.parts.empty()) return refused(drawn, what);
+        for (const part_t& part : drawn.parts) add_part(part, l, in, w, out);
         out.producer = next() - 1;
         remember(l, in, w, residual, out, what);
         return true;
@@ -105,9 +103,9 @@ public:
         c.weight_zero = b.zero;
         if (!engine::ROW_SUMS && b.zero != 0) return false;
         set_epilogue(c, l);
-        const std::vector<engine::part_t> parts = engine::choose(c);
-        if (parts.empty()) return refused(c, what);
-        c = parts[0].c;
+        const drawn_t drawn = draw_parts(c, cuts_);
+        if (drawn.parts.empty()) return refused(drawn, what);
+        c = drawn.parts[0].c;
         std::vector<engine::channel_params> params(static_cast<std::size_t>(outputs));
         for (int o = 0; o < outputs; o++) {
             params[o].offset = static_cast<engine::sum_t>(c.in_blocks * 16 * a.zero * b.zero);
@@ -239,7 +237,7 @@ private:
         }
         return parameters.put(lines);
     }
-    void add_part(const engine::part_t& part, const layer& l, const tensor& in, const weights& w, const tensor& out) {
+    void add_part(const part_t& part, const layer& l, const tensor& in, const weights& w, const tensor& out) {
         mac_command c = part.c;
         const int outputs = std::min(out.channels - part.first_out * 16, c.out_blocks * 16);
         const int inputs = std::min(in.channels - part.first_block * 16, c.in_blocks * 16);
@@ -290,29 +288,17 @@ private:
         };
         expected.push_back({out, what, wanted_in});
     }
-    // Of a command that `choose` found no parts for: neither the whole of it, in bands of a row and sets of a tile, nor the
-    // smallest part that it may be cut into fits the memories.
-    bool refused(mac_command c, const std::string& what) {
-        engine::choose_tiles(c);
-        c.band_rows = c.set_tiles = 1;
-        mac_command whole = c, part = c;
-        engine::flatten(whole);
-        if (c.operation == engine::OPERATION_MAXIMUM || c.weight_kind == engine::WEIGHT_DIAGONAL) {
-            part.in_blocks = part.out_blocks = 1;
-        } else if (engine::PARTIAL_SUMS && engine::one_group(c) && !engine::second_operand_is_map(c)) {
-            part.in_blocks = part.tile_depth = part.kernel[0] = 1;
-        } else {
-            part = whole;
-        }
-        for (const mac_command& least : {whole, part}) {
-            const char* why = engine::refusal(least);
+    // Of a command without parts: only a memory may be too small for it.
+    bool refused(const drawn_t& drawn, const std::string& what) {
+        for (const std::string why : drawn.refusals) {
             bool by_memory = false;
-            for (const char* of : {"memory", "window", "table"}) by_memory = by_memory || (why && std::strstr(why, of));
-            if (!by_memory) wrongly_refused_ = what + (why ? std::string(" ") + why : ": no parts, though it fits");
+            for (const char* of : {"memory", "window", "table"}) by_memory |= why.find(of) != std::string::npos;
+            if (!by_memory) wrongly_refused_ = what + " " + why;
         }
         return false;
     }
 
+    random_source cuts_;
     std::string wrongly_refused_;
     int first_of_parts_ = 0;
 };

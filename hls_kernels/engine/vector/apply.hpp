@@ -1,48 +1,15 @@
 // Third sweep: results, as lines of the output in the order in which they are stored.
 #pragma once
-#include "weigh.hpp"
+#include "groups.hpp"
 
 namespace engine {
 
-// Numbers of a part of a block's channels.
-struct part_params_t {
-    int32_t of[VECTOR_LANES];
-};
 struct vector_params_t {
     exponentials_t exponentials;
-    part_params_t gamma[VECTOR_BLOCKS * VECTOR_PARTS];
-    part_params_t beta[VECTOR_BLOCKS * VECTOR_PARTS];
+    norm_params_t norm;
     element_t table[VECTOR_COPIES][TABLE_ENTRIES];
 };
 
-inline void take_norm(short_stream& in, number<bits_for(VECTOR_BLOCKS + 1)> blocks, vector_params_t& to) {
-#pragma HLS inline
-    line_t line;
-    typedef number<bits_for(2 * VECTOR_BLOCKS * VECTOR_PARTS + 1)> parts_t;
-    parts_t at = 0;
-    ap_uint<bits_for(VECTOR_PARTS + 1)> part = 0;
-    const parts_t parts = blocks * (2 * VECTOR_PARTS);
-    bool beta = false;
-    PIPELINED(norm_parts) for (parts_t n = 0; n < parts; n++) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = (2 * VECTOR_PARTS) max = (2 * VECTOR_BLOCKS * VECTOR_PARTS)
-        ITERATION(norm_parts);
-        if (part == 0) line = in.read();
-        part_params_t numbers;
-        for (int l = 0; l < VECTOR_LANES; l++) {
-#pragma HLS unroll
-            numbers.of[l] = static_cast<int32_t>(bits32_of(line, static_cast<int>(part) * VECTOR_LANES + l));
-        }
-        if (beta)
-            to.beta[at + part] = numbers;
-        else
-            to.gamma[at + part] = numbers;
-        const bool last = part == VECTOR_PARTS - 1;
-        part = last ? 0 : static_cast<int>(part) + 1;
-        if (last && beta) at += VECTOR_PARTS;
-        if (last) beta = !beta;
-    }
-}
 inline void take_table(short_stream& in, vector_params_t& to) {
 #pragma HLS inline
     line_t line;
@@ -86,7 +53,7 @@ inline void apply_group(const row_group_t& from, row_scales_stream& scales, cons
         }
         const ap_uint<5> left = channels_of(job, at.block());
         const int numbers = at.block() < VECTOR_BLOCKS ? at.block() * VECTOR_PARTS + at.part() : 0;
-        const part_params_t gamma = params.gamma[numbers], beta = params.beta[numbers];
+        const part_numbers_t gamma = params.norm.gamma[numbers], beta = params.norm.beta[numbers];
         const word_t x = from.x[at.address()], other = from.other[at.address()];
         for (int l = 0; l < VECTOR_LANES; l++) {
 #pragma HLS unroll
@@ -114,27 +81,19 @@ inline void apply(vector_jobs_t& jobs, short_stream& params_in, row_group_blocks
     vector_params_t params = {};
 #pragma HLS array_partition variable = params.exponentials.e dim = 1 complete
 #pragma HLS array_partition variable = params.table dim = 1 complete
-apply_commands:
-    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
-#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
-        if (interleaves(job.c)) continue;
-        sim::command(job.position);
+    const auto begin = [&](const vector_job_t& job) {
+        if (interleaves(job.c)) return false;
+        begin_command(job);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params_in, params.exponentials);
-        if (job.c.operation == VECTOR_NORM) take_norm(params_in, job.p.blocks, params);
+        if (job.c.operation == VECTOR_NORM) take_norm(params_in, job.p.blocks, params.norm);
         if (job.c.flags & VECTOR_TABLE) take_table(params_in, params);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        apply_groups:
-            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
-#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                const rows_t rows = rows_of(job, first);
-                CYCLES(vector_group);
-                hls::read_lock<row_group_t> lock(in);
-                const row_group_t& from = lock;
-                apply_group(from, scales, params, job, rows, out);
-            }
-        }
-    }
+        return true;
+    };
+    for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) {
+        hls::read_lock<row_group_t> lock(in);
+        const row_group_t& from = lock;
+        apply_group(from, scales, params, job, rows, out);
+    });
 }
 
 }  // namespace engine

@@ -19,6 +19,10 @@ struct row_scale_t {
     int32_t center;
 };
 
+// Of gamma and beta.
+typedef int32_t param_t;
+inline param_t param_of_bits(uint32_t bits) { return static_cast<int32_t>(bits); }
+
 constexpr int32_t NO_KEY = -129;  // less than any
 constexpr int GAMMA_FRACTION = 17;
 

@@ -1,5 +1,6 @@
 // First sweep: puts the lines of a group of rows into a memory, and takes each row's greatest key and sums.
 #pragma once
+#include "groups.hpp"
 #include "interleave.hpp"
 
 namespace engine {
@@ -51,32 +52,16 @@ inline void collect_group(line_stream& in, short_stream& other_in, const vector_
 
 inline void collect(vector_jobs_t& jobs, line_stream& in, short_stream& other, row_group_blocks& out,
                     row_sums_stream& sums, short_stream& interleaved) {
-collect_commands:
-    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
-#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
-        sim::command(job.position);
-        if (interleaves(job.c)) {
-        collect_blocks:
-            for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-                CYCLES(vector_group);
-                interleave_block(in, other, job, interleaved);
-            }
-            continue;
-        }
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        collect_groups:
-            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
-#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                const rows_t rows = rows_of(job, first);
-                CYCLES(vector_group);
-                hls::write_lock<row_group_t> lock(out);
-                row_group_t& memory = lock;
-                collect_group(in, other, job, rows, memory, sums);
-            }
-        }
-    }
+    const auto begin = [&](const vector_job_t& job) {
+        begin_command(job);
+        if (interleaves(job.c)) interleave_blocks(in, other, job, interleaved);
+        return !interleaves(job.c);
+    };
+    for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) {
+        hls::write_lock<row_group_t> lock(out);
+        row_group_t& memory = lock;
+        collect_group(in, other, job, rows, memory, sums);
+    });
 }
 
 }  // namespace engine

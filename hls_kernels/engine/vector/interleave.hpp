@@ -37,4 +37,14 @@ inline void interleave_block(line_stream& in, short_stream& other, const vector_
     }
 }
 
+inline void interleave_blocks(line_stream& in, short_stream& other, const vector_job_t& job, short_stream& out) {
+#pragma HLS inline
+interleaved_blocks:
+    for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
+        CYCLES(vector_group);
+        interleave_block(in, other, job, out);
+    }
+}
+
 }  // namespace engine

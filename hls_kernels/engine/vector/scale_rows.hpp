@@ -1,6 +1,6 @@
 // What each row is scaled with: a division, or a division and a square root, for each row that is reduced.
 #pragma once
-#include "streams.hpp"
+#include "groups.hpp"
 
 namespace engine {
 
@@ -16,22 +16,8 @@ inline void scale_group(row_sums_stream& in, const vector_job_t& job, const rows
 }
 
 inline void scale_rows(vector_jobs_t& jobs, row_sums_stream& in, row_scales_stream& out) {
-scale_commands:
-    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
-#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
-        if (!reduces(job.c)) continue;
-        sim::command(job.position);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        scale_groups:
-            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
-#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                const rows_t rows = rows_of(job, first);
-                CYCLES(vector_group);
-                scale_group(in, job, rows, out);
-            }
-        }
-    }
+    const auto begin = [](const vector_job_t& job) { return reduces(job.c) && begin_command(job); };
+    for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) { scale_group(in, job, rows, out); });
 }
 
 }  // namespace engine

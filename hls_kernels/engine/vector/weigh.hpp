@@ -1,6 +1,6 @@
 // Second sweep: softmax's exponentials and their sums. Of the other operations it passes rows and sums on.
 #pragma once
-#include "streams.hpp"
+#include "groups.hpp"
 
 namespace engine {
 
@@ -59,27 +59,19 @@ inline void weigh(vector_jobs_t& jobs, short_stream& params, row_group_blocks& i
                   row_group_blocks& out, row_sums_stream& sums_out) {
     exponentials_t exponentials = {};
 #pragma HLS array_partition variable = exponentials.e dim = 1 complete
-weigh_commands:
-    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
-#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
-        if (interleaves(job.c)) continue;
-        sim::command(job.position);
+    const auto begin = [&](const vector_job_t& job) {
+        if (interleaves(job.c)) return false;
+        begin_command(job);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params, exponentials);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        weigh_groups:
-            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
-#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                const rows_t rows = rows_of(job, first);
-                CYCLES(vector_group);
-                hls::read_lock<row_group_t> from_lock(in);
-                const row_group_t& from = from_lock;
-                hls::write_lock<row_group_t> to_lock(out);
-                row_group_t& to = to_lock;
-                weigh_group(from, sums, exponentials, job, rows, to, sums_out);
-            }
-        }
-    }
+        return true;
+    };
+    for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) {
+        hls::read_lock<row_group_t> from_lock(in);
+        const row_group_t& from = from_lock;
+        hls::write_lock<row_group_t> to_lock(out);
+        row_group_t& to = to_lock;
+        weigh_group(from, sums, exponentials, job, rows, to, sums_out);
+    });
 }
 
 }  // namespace engine

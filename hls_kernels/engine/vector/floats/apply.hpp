@@ -1,46 +1,8 @@
 // Third sweep: results, as lines of the output in the order in which they are stored.
 #pragma once
-#include "../streams.hpp"
+#include "../groups.hpp"
 
 namespace engine {
-
-// Numbers of a part of a block's channels.
-struct part_numbers_t {
-    float of[VECTOR_LANES];
-};
-struct norm_params_t {
-    part_numbers_t gamma[VECTOR_BLOCKS * VECTOR_PARTS];
-    part_numbers_t beta[VECTOR_BLOCKS * VECTOR_PARTS];
-};
-
-inline void take_norm(short_stream& in, number<bits_for(VECTOR_BLOCKS + 1)> blocks, norm_params_t& to) {
-#pragma HLS inline
-    line_t line;
-    typedef number<bits_for(2 * VECTOR_BLOCKS * VECTOR_PARTS + 1)> parts_t;
-    parts_t at = 0;
-    ap_uint<bits_for(VECTOR_PARTS + 1)> part = 0;
-    const parts_t parts = blocks * (2 * VECTOR_PARTS);
-    bool beta = false;
-    PIPELINED(norm_parts) for (parts_t n = 0; n < parts; n++) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = (2 * VECTOR_PARTS) max = (2 * VECTOR_BLOCKS * VECTOR_PARTS)
-        ITERATION(norm_parts);
-        if (part == 0) line = in.read();
-        part_numbers_t numbers;
-        for (int l = 0; l < VECTOR_LANES; l++) {
-#pragma HLS unroll
-            numbers.of[l] = float_of_bits(bits32_of(line, static_cast<int>(part) * VECTOR_LANES + l));
-        }
-        if (beta)
-            to.beta[at + part] = numbers;
-        else
-            to.gamma[at + part] = numbers;
-        const bool last = part == VECTOR_PARTS - 1;
-        part = last ? 0 : static_cast<int>(part) + 1;
-        if (last && beta) at += VECTOR_PARTS;
-        if (last) beta = !beta;
-    }
-}
 
 inline void apply_group(const float_group_t& from, row_numbers_stream& scales, const norm_params_t& params,
                         const vector_job_t& job, const rows_t& rows, line_stream& out) {
@@ -86,24 +48,16 @@ inline void apply_group(const float_group_t& from, row_numbers_stream& scales, c
 inline void apply(vector_jobs_t& jobs, short_stream& params_in, float_group_blocks& in, row_numbers_stream& scales,
                   line_stream& out) {
     norm_params_t params = {};
-apply_commands:
-    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
-#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
-        sim::command(job.position);
+    const auto begin = [&](const vector_job_t& job) {
+        begin_command(job);
         if (job.c.operation == VECTOR_NORM) take_norm(params_in, job.p.blocks, params);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        apply_groups:
-            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
-#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                const rows_t rows = rows_of(job, first);
-                CYCLES(vector_group);
-                hls::read_lock<float_group_t> lock(in);
-                const float_group_t& from = lock;
-                apply_group(from, scales, params, job, rows, out);
-            }
-        }
-    }
+        return true;
+    };
+    for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) {
+        hls::read_lock<float_group_t> lock(in);
+        const float_group_t& from = lock;
+        apply_group(from, scales, params, job, rows, out);
+    });
 }
 
 }  // namespace engine

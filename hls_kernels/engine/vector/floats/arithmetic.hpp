@@ -14,6 +14,10 @@ struct row_part_t {
     float sum;
 };
 
+// Of gamma and beta.
+typedef float param_t;
+inline param_t param_of_bits(uint32_t bits) { return float_of_bits(bits); }
+
 // An integer that is as a number to others, and the number again. A NaN is more, or less, than any number.
 constexpr int32_t LEAST_KEY = INT32_MIN;
 inline int32_t key_of(float x) {

@@ -1,6 +1,6 @@
 // First sweep: puts the lines of a group of rows into a memory, and takes each row's greatest element and its sum, part by part.
 #pragma once
-#include "../streams.hpp"
+#include "../groups.hpp"
 
 namespace engine {
 
@@ -63,23 +63,12 @@ inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t
 }
 
 inline void collect(vector_jobs_t& jobs, line_stream& in, float_group_blocks& out, row_parts_stream& parts) {
-collect_commands:
-    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
-#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
-        sim::command(job.position);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        collect_groups:
-            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
-#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                const rows_t rows = rows_of(job, first);
-                CYCLES(vector_group);
-                hls::write_lock<float_group_t> lock(out);
-                float_group_t& memory = lock;
-                collect_group(in, job, rows, memory, parts);
-            }
-        }
-    }
+    const auto begin = [](const vector_job_t& job) { return begin_command(job); };
+    for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) {
+        hls::write_lock<float_group_t> lock(out);
+        float_group_t& memory = lock;
+        collect_group(in, job, rows, memory, parts);
+    });
 }
 
 }  // namespace engine

@@ -1,6 +1,6 @@
 // What is worked out once a row between two sweeps: from the parts of a row its center, or what it is scaled with.
 #pragma once
-#include "../streams.hpp"
+#include "../groups.hpp"
 
 namespace engine {
 
@@ -30,33 +30,21 @@ void rows_of_parts(row_parts_stream& in, const rows_t& rows, row_numbers_stream&
 
 // \tparam OF_JOB Function from the parts of a row and a command to a number.
 template <class OF_JOB>
-void for_each_group(vector_jobs_t& jobs, row_parts_stream& in, row_numbers_stream& out, const OF_JOB& of_job) {
+void rows_of_groups(vector_jobs_t& jobs, row_parts_stream& in, row_numbers_stream& out, const OF_JOB& of_job) {
 #pragma HLS inline
-row_commands:
-    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
-#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
-        sim::command(job.position);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        row_groups:
-            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
-#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                const rows_t rows = rows_of(job, first);
-                CYCLES(vector_group);
-                rows_of_parts(in, rows, out,
-                              [&](const row_part_t parts[VECTOR_PARTS]) { return of_job(parts, job.c); });
-            }
-        }
-    }
+    const auto begin = [](const vector_job_t& job) { return begin_command(job); };
+    for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) {
+        rows_of_parts(in, rows, out, [&](const row_part_t parts[VECTOR_PARTS]) { return of_job(parts, job.c); });
+    });
 }
 
 inline void center_rows(vector_jobs_t& jobs, row_parts_stream& in, row_numbers_stream& out) {
-    for_each_group(jobs, in, out,
+    rows_of_groups(jobs, in, out,
                    [](const row_part_t parts[VECTOR_PARTS], const vector_command& c) { return center_of(parts, c); });
 }
 
 inline void scale_rows(vector_jobs_t& jobs, row_parts_stream& in, row_numbers_stream& out) {
-    for_each_group(jobs, in, out, [](const row_part_t parts[VECTOR_PARTS], const vector_command& c) {
+    rows_of_groups(jobs, in, out, [](const row_part_t parts[VECTOR_PARTS], const vector_command& c) {
         float sums[VECTOR_PARTS];
         for (int q = 0; q < VECTOR_PARTS; q++) {
 #pragma HLS unroll

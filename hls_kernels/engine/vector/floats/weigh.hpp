@@ -1,6 +1,6 @@
 // Second sweep: distances to each row's center, softmax's exponentials of them, and the sums of these or of their squares.
 #pragma once
-#include "../streams.hpp"
+#include "../groups.hpp"
 
 namespace engine {
 
@@ -49,26 +49,18 @@ inline void weigh(vector_jobs_t& jobs, short_stream& params, float_group_blocks&
                   float_group_blocks& out, row_parts_stream& parts) {
     exponentials_t exponentials = {};
 #pragma HLS array_partition variable = exponentials.e dim = 1 complete
-weigh_commands:
-    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
-#pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
-        sim::command(job.position);
+    const auto begin = [&](const vector_job_t& job) {
+        begin_command(job);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params, exponentials);
-        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        weigh_groups:
-            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
-#pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                const rows_t rows = rows_of(job, first);
-                CYCLES(vector_group);
-                hls::read_lock<float_group_t> from_lock(in);
-                const float_group_t& from = from_lock;
-                hls::write_lock<float_group_t> to_lock(out);
-                float_group_t& to = to_lock;
-                weigh_group(from, centers, exponentials, job, rows, to, parts);
-            }
-        }
-    }
+        return true;
+    };
+    for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) {
+        hls::read_lock<float_group_t> from_lock(in);
+        const float_group_t& from = from_lock;
+        hls::write_lock<float_group_t> to_lock(out);
+        float_group_t& to = to_lock;
+        weigh_group(from, centers, exponentials, job, rows, to, parts);
+    });
 }
 
 }  // namespace engine

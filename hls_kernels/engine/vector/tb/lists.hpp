@@ -3,15 +3,13 @@
 #include <string>
 #include <utility>
 
-#include "../../choose.hpp"
-#include "../../tb/tensors.hpp"
+#include "../../tb/cuts.hpp"
 #include "../check.hpp"
 #include "../cpu.hpp"
 #include "turns.hpp"
 
 namespace bench {
 
-using engine::mac_command;
 using engine::vector_command;
 
 // A map, or as many as there are heads.
@@ -288,6 +286,7 @@ private:
         c.stride[0] = c.stride[1] = c.dilation[0] = c.dilation[1] = 1;
         c.heads[0] = c.heads[1] = c.images = 1;
         c.group_in = c.group_out = 16;
+        c.tile_blocks = c.tile_depth = 1;
         c.pad = -128;
         c.low = -128;
         c.high = 127;
@@ -297,10 +296,9 @@ private:
         std::vector<engine::channel_params> params(static_cast<std::size_t>(c.out_blocks) * 16,
                                                    {0, fpga::make_channel(random.real(0.5, 2), 0, 128).scale, 0});
         c.params = parameters.put(engine::pack_params(params));
-        const std::vector<engine::part_t> parts = engine::choose(c);
-        if (parts.size() != 1) return;
+        if (draw_cut(c, random)) return;
         maps_.push_back(out);
-        append(vector_command(), parts[0].c);
+        append(vector_command(), c);
     }
 
     // record.hpp's definition, word for word.
