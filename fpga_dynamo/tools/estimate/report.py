@@ -15,7 +15,7 @@ from fpga_dynamo.quantize.specs import Scales
 from fpga_dynamo.tools.estimate import hardware, model
 from fpga_dynamo.tools.estimate.accuracy import Error
 from fpga_dynamo.tools.estimate.counting import Counted, EngineCard, SharedCard, counted
-from fpga_dynamo.tools.estimate.figures import Figures, figures, modelled
+from fpga_dynamo.tools.estimate.figures import Figures, HostNode, figures, modelled
 from fpga_dynamo.tools.estimate.hardware import EstimateError, Resources
 from fpga_dynamo.tools.estimate.linking import Link, links
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
@@ -167,15 +167,15 @@ def show(found: Report) -> None:
     table = Table(show_header=False, title=f"{found.model}, {found.dtype}, batch {found.batch}, on {found.platform}")
     table.add_row("engine", f"recipe {found.recipe}, {found.clock_mhz:g} MHz")
     table.add_row("calibration", found.calibration)
+    table.add_row(
+        "a call, host included",
+        f"{of.call_ms:.2f} ms: engine {of.latency_ms:.2f}, {host.launches} launches {host.launch_ms:.2f}, copies "
+        f"{host.transfer_ms:.2f}, {len(host.nodes)} nodes on the host {host.nodes_ms:.2f} ms",
+    )
     table.add_row("latency on the card", f"{of.latency_ms:.2f} ms, {of.throughput_per_s:.0f} items/s")
     table.add_row("array used", f"{of.array_utilisation:.0%}")
     table.add_row("device memory", f"{of.dram_mb:.1f} MB, {of.dram_gb_per_s:.1f} GB/s")
     table.add_row("offloaded", f"{of.node_offload:.1%} of nodes, {of.mac_offload:.1%} of products")
-    table.add_row(
-        "including the host",
-        f"{of.call_ms:.2f} ms: {host.launches} launches {host.launch_ms:.2f}, copies {host.transfer_ms:.2f}, "
-        f"{len(host.nodes)} nodes {host.nodes_ms:.2f} ms",
-    )
     if found.counted is not None:
         table.add_row("the cost model says", f"{found.counted.model_ms:.2f} ms")
         table.add_row("compared with eager mode", _compared(found.counted))
@@ -229,16 +229,42 @@ def _layers(of: Figures) -> Table:
     return table
 
 
-def _show_host(found: Report, console: Console) -> None:
-    reasons: dict[str, list[str]] = {}
+@dataclass(frozen=True)
+class _Left:
+    """Nodes that stay on the host for one reason, and the cores that would compute them there; none: no core does."""
+
+    reason: str
+    cores: tuple[str, ...]
+    nodes: tuple[HostNode, ...]
+
+    @property
+    def ms(self) -> float:
+        return sum(node.ms for node in self.nodes)
+
+
+def left_to_host(found: Report) -> list[_Left]:
+    """What is left to the host, by reason and by the cores that would bring it onto the card; the slowest first."""
+    cores = {name: link.cores for link in found.links for name in link.nodes}
+    groups: dict[tuple[str, tuple[str, ...]], list[HostNode]] = {}
     for node in found.figures.host.nodes:
-        reasons.setdefault(node.reason, []).append(node.name)
-    for reason, names in reasons.items():
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        console.print(f"on the host: {shown}: {reason}", markup=False)
-    for link in found.links:
-        console.print(
-            f"with core {', '.join(link.cores)} linked: {len(link.nodes)} nodes fewer on the host, which take "
-            f"{link.saves_at_most_ms:.3f} ms there",
-            markup=False,
-        )
+        groups.setdefault((node.reason, cores.get(node.name, ())), []).append(node)
+    left = [_Left(reason, own, tuple(nodes)) for (reason, own), nodes in groups.items()]
+    return sorted(left, key=lambda group: -group.ms)
+
+
+def _show_host(found: Report, console: Console) -> None:
+    left = left_to_host(found)
+    if not left:
+        return
+    console.print("on the host, by cost:")
+    for group in left:
+        operators = ", ".join(dict.fromkeys(_short(node.op) for node in group.nodes))
+        count = f"{len(group.nodes)} node{'s' if len(group.nodes) > 1 else ''}"
+        way = f"core {', '.join(group.cores)} would run them on the card" if group.cores else "no core runs them"
+        console.print(f"  {group.ms:.3f} ms, {count} ({operators}): {group.reason}; {way}", markup=False)
+
+
+def _short(op: str) -> str:
+    """`aten.add.Tensor` as `add`."""
+    parts = op.split(".")
+    return parts[1] if len(parts) == 3 else op
