@@ -16,6 +16,7 @@ The keys of `[kernel.engine]`, each with an example:
 * `vector_blocks = 32`: blocks of 16 channels whose gamma and beta it holds
 * `row_sums = true`: whether a feature map as second operand (attention's keys and values) may have a zero point
 * `partial_sums = true`: whether layers that exceed the memories are cut into several commands
+* `gather = true`: whether the vector side of an int8 engine copies words of feature maps in any order
 * `activations = true`: whether a bfloat16 engine applies functions such as SiLU by table; int8 always does
 """
 
@@ -30,7 +31,8 @@ from .toml_table import Table
 
 KEYS = (
     "engine", "element", "lanes", "window", "weights", "tiles", "taps", "port_bits", "storage",
-    "vector_lanes", "vector_depth", "vector_blocks", "row_sums", "partial_sums", "activations",
+    "vector_lanes", "vector_depth", "vector_blocks", "gather", "row_sums", "partial_sums",
+    "activations",
 )  # fmt: skip
 OPCODES = ("mac", "vector")
 ELEMENTS = ("int8", "bfloat16", "float32")
@@ -60,6 +62,7 @@ class Engine:
     row_sums: bool = True
     partial_sums: bool = True
     activations: bool = True
+    gather: bool = False
 
     @property
     def opcodes(self) -> tuple[str, ...]:
@@ -136,6 +139,10 @@ def parse(table: Table) -> Engine:
         )
     if not activations and element == "int8":
         raise RecipeError(f"{table.where}: 'activations' of int8 are always there; leave it out.")
+    gathers = element == "int8" and vector_lanes > 0
+    gather = table.get("gather", bool, gathers)
+    if gather and not gathers:
+        raise RecipeError(f"{table.where}: 'gather' requires int8 and a vector side; leave it out.")
     sizes = {"weights": 1024, "tiles": 64, "taps": 128, "vector_depth": 512, "vector_blocks": 32}
     for name, default in sizes.items():
         sizes[name] = table.get(name, int, default)
@@ -144,5 +151,5 @@ def parse(table: Table) -> Engine:
     return Engine(
         pixels, out_channels, in_channels, element, lanes, window, sizes["weights"], sizes["tiles"], sizes["taps"],
         port_bits // 8, storage == "uram", vector_lanes, sizes["vector_depth"], sizes["vector_blocks"],
-        table.get("row_sums", bool, True), table.get("partial_sums", bool, True), activations,
+        table.get("row_sums", bool, True), table.get("partial_sums", bool, True), activations, gather,
     )  # fmt: skip

@@ -60,6 +60,7 @@ class Engine:
     row_sums: bool = True
     partial_sums: bool = True
     activations: bool = False
+    gather: bool = False
 
 
 Index = Annotated[int, Range(0, 2**16)]

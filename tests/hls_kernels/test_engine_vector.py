@@ -59,10 +59,17 @@ MUTATIONS = {
                                 "if (true)\n            other_place"),
     "last line": Mutation("vector/interleave.hpp", "words = job.p.plane << LINE_SHIFT", "words = job.c.pixels"),
     "behind the last word": Mutation("vector/interleave.hpp", "real = n < pixels;", "real = true;"),
-    "told of each group": Mutation("vector/move.hpp", "if (interleaves(c) && !ends) continue;", ""),
+    "told of each group": Mutation("vector/move.hpp", "if (moves_words(c) && !ends) continue;", ""),
     "a group of a block": Mutation("vector/move.hpp", f"first != 0) break;\n{_GROUP}                progress",
                                    f"false) break;\n{_GROUP}                progress"),
-    "a part of what is interleaved": Mutation("vector/move.hpp", "interleaves(c) ? done_pixels_t(ALL_PIXELS) : ", ""),
+    "a part of what is interleaved": Mutation("vector/move.hpp", "moves_words(c) ? done_pixels_t(ALL_PIXELS) : ", ""),
+    "place of a run": Mutation("vector/gather.hpp", "asked[RUNS_AHEAD - 1].place = first;",
+                               "asked[RUNS_AHEAD - 1].place = 0;"),
+    "beats of a run": Mutation("vector/gather.hpp", "(first + static_cast<uint32_t>(run.words)",
+                               "(static_cast<uint32_t>(run.words)"),
+    "the second source": Mutation("vector/gather.hpp", "(from_other ? other : input)", "input"),
+    "waiting for the second source": Mutation("vector/move.hpp", "if (gathers(c) && c.other_after)", "if (false)"),
+    "lines of a constant": Mutation("vector/gather.hpp", "if (constant) at +=", "if (false) at +="),
     "the CPU's rows": Mutation("vector/plan.hpp", "row * (c.row - of_input)", "row * of_input"),
     "the CPU's sum": Mutation("vector/cpu.hpp", "smaller((line + 1) * BEAT, c_.pixels)", "(line + 1) * BEAT"),
 }  # fmt: skip
@@ -117,13 +124,14 @@ def test_the_command_is_the_kernel_s_record() -> None:
 
 def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
     """Of commands alone: (operation, heads, pixels, channels, lines of a group)."""
-    sizes = EngineSizes(2, 16, vector_lanes=8, vector_depth=2048, vector_blocks=64)
+    sizes = EngineSizes(2, 16, vector_lanes=8, vector_depth=2048, vector_blocks=64, gather=True)
     options = {"VECTOR_LANES": 8, "VECTOR_DEPTH": 2048, "VECTOR_BLOCKS": 64}
     program = compile_bench(tmp_path, options, sanitized=False, counting=True, source="vector/tb/count.cpp")
-    shapes = [(0, 12, 128, 128, 32), (0, 1, 196, 196, 16), (0, 3, 7, 100, 2), (1, 1, 128, 768, 8), (2, 1, 3136, 64, 32)]
-    shapes += [(4, 4, 3136, 16, 64), (4, 16, 98, 16, 64), (4, 1, 200, 16, 8)]
-    for operation, heads, pixels, channels, lines in shapes:
-        sizes_of = [str(n) for n in (operation, heads, pixels, channels, lines)]
+    shapes: list[tuple[int, ...]] = [(0, 12, 128, 128, 32), (0, 1, 196, 196, 16), (0, 3, 7, 100, 2), (1, 1, 128, 768, 8), (2, 1, 3136, 64, 32)]
+    shapes += [(4, 4, 3136, 16, 64), (4, 16, 98, 16, 64), (4, 1, 200, 16, 8), (6, 4, 3136, 16, 64), (6, 1, 50, 16, 8)]
+    shapes += [(5, 4, 3136, 16, 64, 7), (5, 4, 784, 16, 64, 1), (5, 2, 3136, 16, 64, 56), (5, 12, 49, 16, 64, 49)]
+    for operation, heads, pixels, channels, lines, *words in shapes:
+        sizes_of = [str(n) for n in (operation, heads, pixels, channels, lines, *words)]
         interleaves = VectorOperation(operation) is VectorOperation.INTERLEAVE
         result = subprocess.run(
             [str(program), *sizes_of, *["other"] * interleaves], capture_output=True, text=True, check=True
@@ -134,4 +142,6 @@ def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
         )
         if interleaves:
             command = replace(interleaved(pixels, pixels, (1, 1)), heads=(1, heads), group_lines=lines)
+        elif words:
+            command = replace(command, runs=-(-pixels // words[0]), taken=(2 * pixels, 0))
         assert abs(vector_cycles(command, sizes, Memory(1e6, 60, 60)) / counted - 1) < 0.05, sizes_of

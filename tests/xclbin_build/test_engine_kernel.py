@@ -137,7 +137,7 @@ def test_command_of_the_vector_side_on_the_software_card(card: Card) -> None:
         "output_head": [0, 0], "group_lines": 1, "epsilon": 0.0, "row_scale": 0.0,
         "input_scale": int(channels(torch.tensor([0.5]), 0.0, 255.0).scale[0]), "other_factor": factor(0.25),
         "input_zero": 0, "other_zero": 3, "zero": 1, "low": -100, "high": 100, "peers": 0, "plane": 0, "turns": [0, 0],
-        "row": 0, "taken": [0, 0],
+        "row": 0, "taken": [0, 0], "runs": 0,
     }  # fmt: skip
     product.commands[64:] = encode(card.manifest, "vector", **fields)
     assert start(card, product) == [1, 2]

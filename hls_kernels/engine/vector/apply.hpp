@@ -82,7 +82,7 @@ inline void apply(vector_jobs_t& jobs, short_stream& params_in, row_group_blocks
 #pragma HLS array_partition variable = params.exponentials.e dim = 1 complete
 #pragma HLS array_partition variable = params.table dim = 1 complete
     const auto begin = [&](const vector_job_t& job) {
-        if (interleaves(job.c)) return false;
+        if (moves_words(job.c)) return false;
         begin_command(job);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params_in, params.exponentials);
         if (job.c.operation == VECTOR_NORM) take_norm(params_in, job.p.blocks, params.norm);

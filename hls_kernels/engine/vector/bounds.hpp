@@ -16,15 +16,20 @@ inline void vector_bounds(const vector_command& c, fpga::bounds& b) {
     };
     const auto at = [](uint32_t line) { return int64_t{line} * LINE_FLOATS; };
     const int64_t lines = is_wide(c) ? BEAT : 1;  // of the input for one of the output
+    if (is_constant(c)) {
+        b.read(fpga::REGION_WEIGHTS, at(c.params), int64_t{p.heads} * p.plane * LINE_FLOATS);
+        return b.write(fpga::REGION_ARENA, at(c.output), map(p.pitch, p.plane, c.output_head));
+    }
     b.read(fpga::REGION_ARENA, at(c.input),
-           map(lines * p.pitch, interleaves(c) ? p.taken_lines[0] : lines * p.plane, c.input_head));
-    if (interleaves(c))
+           map(lines * p.pitch, moves_words(c) ? p.taken_lines[0] : lines * p.plane, c.input_head));
+    if (interleaves(c) || (gathers(c) && c.taken[1]))
         b.read(fpga::REGION_ARENA, at(c.other), map(p.pitch, p.taken_lines[1], c.other_head));
-    else if (has_other(c))
+    else if (has_other(c) && !gathers(c))
         b.read(fpga::REGION_ARENA, at(c.other),
                map(is_shared(c) ? 1 : p.pitch, is_shared(c) ? 1 : p.plane, c.other_head));
     b.read(fpga::REGION_WEIGHTS, at(c.params),
-           (int64_t{p.params_lines} + (c.flags & VECTOR_TABLE ? TABLE_LINES : 0)) * LINE_FLOATS);
+           (int64_t{p.params_lines} + (gathers(c) ? run_lines(c) : 0) + (c.flags & VECTOR_TABLE ? TABLE_LINES : 0)) *
+               LINE_FLOATS);
     b.write(fpga::REGION_ARENA, at(c.output), map(p.pitch, p.plane, c.output_head));
 }
 

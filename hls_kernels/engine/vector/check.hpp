@@ -8,7 +8,9 @@ namespace engine {
 inline const char* refusal(const vector_command& c) {
     if (!ENGINE_HAS_VECTOR) return "needs the vector side, which this engine does not have";
     if (c.opcode != ENGINE_VECTOR) return "has an opcode that is none of the vector side's";
-    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_INTERLEAVE) return "has an unknown operation";
+    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_CONSTANT) return "has an unknown operation";
+    if (c.operation >= VECTOR_GATHER && !gathers(c) && !is_constant(c))
+        return "gathers words or copies constants, which this engine cannot do";
     for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
         if (x < 1) return "has a size that is not positive";
     if (c.low < -128 || c.high > 127 || c.low > c.high) return "has limits that are none of int8";
@@ -33,6 +35,15 @@ inline const char* refusal(const vector_command& c) {
         if (rows * of_input != c.taken[0] || rows * (c.row - of_input) != c.taken[1])
             return "takes other words than its maps have";
     }
+    if (gathers(c)) {
+        if (c.flags || c.channels > CHANNELS) return "gathers more than words of one block";
+        if (c.runs < 1 || c.taken[0] < 1) return "has a size that is not positive";
+        if ((c.runs | c.taken[0] | c.taken[1]) >> PIXEL_BITS || c.taken[1] < 0)
+            return "gathers from more words than are counted";
+        if (c.taken[1] && !has_other(c)) return "has no second operand";
+    }
+    if (is_constant(c) && (c.flags || c.channels > CHANNELS || has_other(c)))
+        return "copies more than words of one block";
     const int32_t lines = smaller(c.group_lines, p.plane);
     if (lines * BEAT > VECTOR_ROWS) return "has groups of more rows than the memory of their sums";
     if (int64_t{lines} * p.blocks * BEAT > VECTOR_DEPTH)

@@ -51,11 +51,11 @@ inline void collect_group(line_stream& in, short_stream& other_in, const vector_
 }
 
 inline void collect(vector_jobs_t& jobs, line_stream& in, short_stream& other, row_group_blocks& out,
-                    row_sums_stream& sums, short_stream& interleaved) {
+                    row_sums_stream& sums, short_stream& moved) {
     const auto begin = [&](const vector_job_t& job) {
         begin_command(job);
-        if (interleaves(job.c)) interleave_blocks(in, other, job, interleaved);
-        return !interleaves(job.c);
+        if (moves_words(job.c)) move_blocks(in, other, job, moved);
+        return !moves_words(job.c);
     };
     for_each_group(jobs, begin, [&](const vector_job_t& job, const rows_t& rows) {
         hls::write_lock<row_group_t> lock(out);

@@ -1,6 +1,7 @@
 // The CPU schedule of the vector side's commands: the same arithmetic and so the same bits, row after row.
 #pragma once
 #ifndef __VITIS_HLS__
+#include <algorithm>
 #include <cstring>
 
 #include "../layout.hpp"
@@ -13,7 +14,8 @@ namespace engine {
 
 class cpu_vector {
 public:
-    cpu_vector(const vector_command& c, line_t* maps, const line_t* weights) : c_(c), p_(plan_of(c)), maps_(maps) {
+    cpu_vector(const vector_command& c, line_t* maps, const line_t* weights)
+        : c_(c), p_(plan_of(c)), maps_(maps), params_(weights + c.params) {
         if (c.operation == VECTOR_SOFTMAX)
             for (int i = 0; i < 256; i++) exponentials_[i] = bits32_of(weights[c.params + i / 16], i % 16);
         if (c.operation == VECTOR_NORM) norm_ = weights + c.params;
@@ -22,6 +24,12 @@ public:
 
     // Part `slice` of `slices` of the work; any number of slices gives the same bits.
     void run(uint32_t slice = 0, uint32_t slices = 1) const {
+        if (gathers(c_) || is_constant(c_)) {
+            const int64_t heads = p_.heads;
+            for (int64_t h = heads * slice / slices; h < heads * (slice + 1) / slices; h++)
+                gathers(c_) ? gather(static_cast<int32_t>(h)) : constant(static_cast<int32_t>(h));
+            return;
+        }
         const int64_t lines = int64_t{p_.heads} * p_.plane;  // no two slices write to the same one
         for (int64_t l = lines * slice / slices; l < lines * (slice + 1) / slices; l++) {
             const int32_t head = static_cast<int32_t>(l / p_.plane), line = static_cast<int32_t>(l % p_.plane);
@@ -74,6 +82,34 @@ private:
                                          : c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1];
         words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1])[pixel] = words(base)[from.word];
     }
+    void constant(int32_t head) const {
+        const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
+        const line_t* from = params_ + int64_t{head} * p_.plane;
+        std::memcpy(words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]), from,
+                    static_cast<std::size_t>(c_.pixels) * sizeof(word_t));
+    }
+    // One block, run by run; a run beyond its source has filling, one beyond the block is cut.
+    void gather(int32_t head) const {
+        const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
+        const word_t* sources[2] = {words(c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1]),
+                                    words(c_.other + h0 * c_.other_head[0] + h1 * c_.other_head[1])};
+        word_t* to = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]);
+        word_t filling;
+        for (element_t& lane : filling.lane) lane = static_cast<element_t>(c_.zero);
+        int64_t left = c_.pixels;
+        for (int32_t k = 0; k < c_.runs && left > 0; k++) {
+            const run_t run = run_of(params_[k / LINE_RUNS], k % LINE_RUNS);
+            const bool from_other = run.source == GATHER_OTHER;
+            const int64_t first = static_cast<int32_t>(run.first), all = static_cast<int32_t>(run.words);
+            const int64_t count = std::max<int64_t>(0, std::min(left, all));
+            if (run.source == GATHER_FILL || first + all > c_.taken[from_other])
+                std::fill(to, to + count, filling);
+            else
+                std::copy(sources[from_other] + first, sources[from_other] + first + count, to);
+            to += count;
+            left -= count;
+        }
+    }
     int32_t exponential(const row_sums_t& sums, int8_t key, int8_t mask) const {
         return mask ? 0 : static_cast<int32_t>(exponentials_[distance(sums.greatest, key)]);
     }
@@ -90,6 +126,7 @@ private:
     vector_command c_;
     vector_plan_t p_;
     line_t* maps_;
+    const line_t* params_;
     const line_t* norm_ = nullptr;
     uint32_t exponentials_[256] = {};
     int8_t table_[256] = {};

@@ -1,6 +1,6 @@
 // Words of two maps in turn: as fast as they come, past the lanes and memories of the other operations.
 #pragma once
-#include "streams.hpp"
+#include "gather.hpp"
 
 namespace engine {
 
@@ -37,13 +37,17 @@ inline void interleave_block(line_stream& in, short_stream& other, const vector_
     }
 }
 
-inline void interleave_blocks(line_stream& in, short_stream& other, const vector_job_t& job, short_stream& out) {
+// The blocks of a command that moves words.
+inline void move_blocks(line_stream& in, short_stream& other, const vector_job_t& job, short_stream& out) {
 #pragma HLS inline
-interleaved_blocks:
+moved_blocks:
     for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         CYCLES(vector_group);
-        interleave_block(in, other, job, out);
+        if (interleaves(job.c)) interleave_block(in, other, job, out);
+#if ENGINE_HAS_GATHER
+        if (!interleaves(job.c)) pass_block(in, job, out);
+#endif
     }
 }
 

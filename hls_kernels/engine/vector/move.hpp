@@ -1,7 +1,7 @@
 // The vector side's part of the processes that own a port: what load_input, load_residual, load_weights and store do for one of
 // its commands. Groups take the place of windows.
 #pragma once
-#include "streams.hpp"
+#include "gather.hpp"
 
 namespace engine {
 
@@ -48,26 +48,42 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
     const vector_job_t job = vector.input_jobs.read();
     const vector_command& c = job.c;
     const command_index_t here = job.position;
-    uint32_t outer = c.input;
-    for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0]) {
+    uint32_t outer = c.input, outer_other = c.other;
+    for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0], outer_other += c.other_head[0]) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        uint32_t base = outer;
-        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1]) {
+        uint32_t base = outer, other = outer_other;
+        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1], other += c.other_head[1]) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         vector_input_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
 #pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                // A block that is interleaved is read, and told of by store, as one group.
-                if (interleaves(c) && first != 0) break;
+                // A block whose words are moved is read, and told of by store, as one group.
+                if (moves_words(c) && first != 0) break;
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 progress.at_most_ahead(done, started, WINDOWS_AHEAD);
                 if (c.input_after) {
                     progress.until(done, here - c.input_after,
-                                   interleaves(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
+                                   moves_words(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
                     if (c.peers & PEERS_INPUT) heard.until(peers.input, job.position - c.input_after);
                 }
+#if ENGINE_HAS_GATHER
+                if (gathers(c) && c.other_after) {
+                    progress.until(done, here - c.other_after, ALL_PIXELS);
+                    if (c.peers & PEERS_RESIDUAL) heard.until(peers.input, job.position - c.other_after);
+                }
+#endif
                 started = started + 1;
+#if ENGINE_HAS_GATHER
+                if (is_constant(c)) {
+                    pass_block(vector.runs, job, vector.input);
+                    continue;
+                }
+                if (gathers(c)) {
+                    gather_block(maps, base, other, job, vector.runs, vector.input);
+                    continue;
+                }
+#endif
                 read_group<LINE_BEATS>(maps, base, job, rows, job.p.taken_lines[0], vector.input);
             }
         }
@@ -80,7 +96,7 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
     const vector_command& c = job.c;
     const command_index_t here = job.position;
     progress.at_most_ahead(done, job.position, COMMANDS_AHEAD);
-    if (!has_other(c)) return;
+    if (!has_other(c) || gathers(c)) return;  // words that are gathered come through the input's port alone
     if (c.other_after) {
         progress.until(done, here - c.other_after, ALL_PIXELS);
         if (c.peers & PEERS_RESIDUAL) heard.until(peers.residual, job.position - c.other_after);
@@ -122,6 +138,9 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
 
 inline void load_vector_params(vector_side& vector, weight_port_t& port) {
     const vector_job_t job = vector.params_jobs.read();
+#if ENGINE_HAS_GATHER
+    if (gathers(job.c) || is_constant(job.c)) return load_runs(job, port, vector.runs);
+#endif
     typedef number<VECTOR_PARAMS_BITS + 3> beats_t;
     const beats_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
     const beats_t beats = lines * LINE_BEATS;
@@ -160,7 +179,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                 const int32_t asked = whole ? job.p.group_map_lines : static_cast<int32_t>(rows.lines);
                 const group_lines_t last_line = rows.lines - 1;
                 number<bits_for(TOLD_AFTER + 2)> untold = TOLD_AFTER + 1;
-                if (first == 0 || !interleaves(c)) answers.current = 0;
+                if (first == 0 || !moves_words(c)) answers.current = 0;
                 CYCLES(store_pass);
             store_blocks:
                 for (number<BLOCK_BITS + 1> block = 0; block < job.p.blocks; block++) {
@@ -180,7 +199,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
 #pragma HLS loop_tripcount min = 1 max = (VECTOR_ROWS / BEAT)
                         ITERATION(store_vector_lines);
 #if ENGINE_ELEMENT == 0
-                        const line_t line = interleaves(c) ? vector.interleaved.read() : vector.output.read();
+                        const line_t line = moves_words(c) ? vector.moved.read() : vector.output.read();
 #else
                         const line_t line = vector.output.read();
 #endif
@@ -188,7 +207,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                     }
                 }
                 tell(maps, answers, to_input);
-                if (interleaves(c) && !ends) continue;
+                if (moves_words(c) && !ends) continue;
                 answers.before = {here, pixels_until(job, rows)};
                 answers.told = false;
             }

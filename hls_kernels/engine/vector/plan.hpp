@@ -15,7 +15,9 @@ constexpr int VECTOR_ROWS = 256;                       // rows of a group, at mo
 // A row's sums are added to again after at least so many words; of smaller groups the rest idle.
 constexpr int LEAST_ROWS = 8;
 constexpr int EXPONENT_LINES = 16;
-constexpr int EXPONENT_BITS = 24;  // 1 is 1 << EXPONENT_BITS
+constexpr int EXPONENT_BITS = 24;          // 1 is 1 << EXPONENT_BITS
+constexpr int LINE_RUNS = LINE_BYTES / 8;  // of gather's table
+constexpr int GATHER_SHIFT = 30;           // of the source in a run's first number
 
 // The largest trip counts, as in ../widths.hpp.
 constexpr int MOST_PLANE_LINES = (1 << PIXEL_BITS) / BEAT;  // lines of a block's plane, and groups of one line
@@ -76,6 +78,26 @@ inline taken_word place_of(const vector_command& c, int32_t word) {
     return {true, row * (c.row - of_input) + int64_t{at / both} * c.turns[1] + turn - c.turns[0]};
 }
 #endif
+
+// Lines of gather's table.
+inline int32_t run_lines(const vector_command& c) { return (c.runs + (LINE_RUNS - 1)) / LINE_RUNS; }
+// A run of it, as it lies in a line.
+struct run_t {
+    uint32_t source;
+    number<PIXEL_BITS + 2> first;  // word
+    number<PIXEL_BITS + 1> words;
+};
+// \tparam LINE Line of bytes.
+template <class LINE>
+run_t run_of(const LINE& line, int i) {
+#pragma HLS inline
+    const uint32_t begin = bits32_of(line, 2 * i), words = bits32_of(line, 2 * i + 1);
+    run_t r;
+    r.source = begin >> GATHER_SHIFT;
+    r.first = static_cast<int32_t>(begin & ((1u << GATHER_SHIFT) - 1));
+    r.words = static_cast<int32_t>(words);
+    return r;
+}
 
 struct vector_job_t {
     vector_command c;

@@ -15,7 +15,12 @@ enum vector_operation : int32_t {
     VECTOR_ADD = 2,  // without other: one map, rescaled
     VECTOR_MULTIPLY = 3,
     VECTOR_INTERLEAVE = 4,
+    VECTOR_GATHER = 5,
+    VECTOR_CONSTANT = 6,
 };
+
+// Where a run of gather begins.
+enum gather_source : uint32_t { GATHER_INPUT = 0, GATHER_OTHER = 1, GATHER_FILL = 2 };
 
 enum vector_flags : int32_t {
     VECTOR_TABLE = 1,   // the 256-entry table behind the params is applied last
@@ -43,6 +48,14 @@ enum vector_flags : int32_t {
 // Interleave copies words, and a head is one block of an image. A row begins with turns[0] words of the input, then come
 // turns[1] words of other, and so on in turn until the row ends. So phases of a transposed convolution become an image, and
 // feature maps are concatenated.
+//
+// Gather copies words in any order, and a head is one block of an image. Its params are a table of runs, the same for all heads:
+// `runs` pairs of uint32, eight in a line. Bits 30 and 31 of a pair's first number are a gather_source, the others the run's
+// first word from the begin of that source's block; the second number counts its words. So pixels are permuted, repeated and
+// padded, and parts of two maps are put together. A run of GATHER_FILL has `zero` in all channels. The others lie within the
+// `taken` words of their source, and lengths add up to the words of the output's lines; neither is checked on a card.
+//
+// Constant copies its params, which are the lines of all heads' blocks, to the output.
 //
 // A row's scale is computed in float32 with a rounding after each operation, and becomes a scale of 23 bits
 // (scale_of_float). Sums are of integers and so the same in any order. Channels that fill the last block get y = 0. The scale
@@ -91,7 +104,8 @@ struct vector_command {
     int32_t plane;     // lines from a block of all maps to the next; 0: as many as the pixels take
     int32_t turns[2];  // of interleave, as the rest: words of the input, then of other
     int32_t row;       // words of the output until it begins with the input again
-    int32_t taken[2];  // words of the input and of other that the output's pixels take
+    int32_t taken[2];  // words of the input and of other that the output's pixels take; of gather, that a run may name
+    int32_t runs;      // of gather: in the table
 };
 
 static_assert(sizeof(vector_command) <= 64 * 4, "a command has 64 words");
@@ -103,6 +117,10 @@ inline bool is_shared(const vector_command& c) { return (c.flags & VECTOR_SHARED
 inline bool is_wide(const vector_command& c) { return WIDE && (c.flags & VECTOR_WIDE) != 0; }
 inline bool is_causal(const vector_command& c) { return VECTOR_FLOATS && (c.flags & VECTOR_CAUSAL) != 0; }
 inline bool interleaves(const vector_command& c) { return !VECTOR_FLOATS && c.operation == VECTOR_INTERLEAVE; }
+inline bool gathers(const vector_command& c) { return ENGINE_HAS_GATHER && c.operation == VECTOR_GATHER; }
+inline bool is_constant(const vector_command& c) { return ENGINE_HAS_GATHER && c.operation == VECTOR_CONSTANT; }
+// Words pass by the lanes as they are, and a head is one block.
+inline bool moves_words(const vector_command& c) { return interleaves(c) || gathers(c) || is_constant(c); }
 // Needs sums over a row before its first result.
 inline bool reduces(const vector_command& c) { return c.operation == VECTOR_SOFTMAX || c.operation == VECTOR_NORM; }
 

@@ -47,7 +47,7 @@ struct vector_side {
     line_stream input{"vector_input"}, output{"vector_output"};
     short_stream other{"vector_other"}, params{"vector_params"}, weigh_params{"vector_weigh_params"};
 #if ENGINE_ELEMENT == 0
-    short_stream interleaved{"vector_interleaved"};
+    short_stream moved{"vector_moved"}, runs{"vector_runs"};
     row_sums_stream collected{"collected"}, weighed{"weighed"};
     row_scales_stream scales{"scales"};
     row_group_blocks first{"first group"}, second{"second group"};

@@ -22,7 +22,7 @@
 #include "weigh.hpp"
 
 #define VECTOR_PROCESSES(region, side)                                                                                 \
-    PROCESS(region, collect(side.collect_jobs, side.input, side.other, side.first, side.collected, side.interleaved)); \
+    PROCESS(region, collect(side.collect_jobs, side.input, side.other, side.first, side.collected, side.moved));       \
     PROCESS(region, weigh(side.weigh_jobs, side.weigh_params, side.first, side.collected, side.second, side.weighed)); \
     PROCESS(region, scale_rows(side.scale_jobs, side.weighed, side.scales));                                           \
     PROCESS(region, apply(side.apply_jobs, side.params, side.second, side.scales, side.output))

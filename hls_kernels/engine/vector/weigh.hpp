@@ -60,7 +60,7 @@ inline void weigh(vector_jobs_t& jobs, short_stream& params, row_group_blocks& i
     exponentials_t exponentials = {};
 #pragma HLS array_partition variable = exponentials.e dim = 1 complete
     const auto begin = [&](const vector_job_t& job) {
-        if (interleaves(job.c)) return false;
+        if (moves_words(job.c)) return false;
         begin_command(job);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params, exponentials);
         return true;

@@ -41,6 +41,8 @@ public:
         const matrix in = some_map(random);
         if (in.heads[0] * in.heads[1] == 1 && random.chance(0.15)) return add_maximum(in, random);
         if (random.chance(0.25)) return add_interleaved(in, random);
+        if (random.chance(0.25)) return add_gathered(in, random);
+        if (random.chance(0.1)) return add_constant(random);
         vector_command c = {};
         c.opcode = engine::ENGINE_VECTOR;
         c.slices = 1;
@@ -266,6 +268,88 @@ private:
         maps_.push_back(out);
         append(c, mac_command());
     }
+    // Runs of words of a map, of another one or of none, block by block.
+    void add_gathered(matrix in, random_source& random) {
+        if (in.heads[0] * in.heads[1] != 1) {
+            in = {random.integer(1, 300), random.pick({1, 16, 20, 40}), {1, 1}, 0, {0, 0}, -1};
+            place(in);
+        }
+        matrix other = in, out = in;
+        const bool two = random.chance(0.5);
+        if (two) {
+            other.rows = random.integer(1, 60);
+            other.producer = -1;
+            place(other);
+        }
+        out.rows = random.integer(1, random.chance(0.8) ? 80 : 700);
+        out.producer = size();
+        place(out);
+        vector_command c = {};
+        c.opcode = engine::ENGINE_VECTOR;
+        c.slices = 1;
+        c.operation = engine::VECTOR_GATHER;
+        c.channels = 16;
+        c.pixels = out.rows;
+        c.low = -128;
+        c.high = 127;
+        c.zero = random.integer(-128, 127);
+        c.heads[0] = 1;
+        c.heads[1] = (in.channels + 15) / 16;
+        c.input = in.at;
+        c.input_after = after(in);
+        c.other = two ? other.at : engine::NO_OPERAND;
+        c.output = out.at;
+        c.taken[0] = in.rows;
+        c.taken[1] = two ? other.rows : 0;
+        c.input_head[1] = static_cast<int32_t>(engine::map_lines(in.rows, 16));
+        c.other_head[1] = static_cast<int32_t>(engine::map_lines(other.rows, 16));
+        c.output_head[1] = static_cast<int32_t>(engine::map_lines(out.rows, 16));
+        c.group_lines = 1;
+        const int most = random.pick({1, 3, 20, 200});
+        std::vector<line_t> table;
+        for (int left = (out.rows + engine::BEAT - 1) / engine::BEAT * engine::BEAT; left > 0; c.runs++) {
+            const int kind = random.integer(0, two ? 2 : 1), source = kind == 1   ? engine::GATHER_FILL
+                                                                      : kind == 2 ? 1
+                                                                                  : 0;
+            const int rows = source == engine::GATHER_INPUT ? in.rows : source == 1 ? other.rows : most;
+            const int count = std::min({random.integer(1, most), left, rows});
+            const int first = source == engine::GATHER_FILL ? 0 : random.integer(0, rows - count);
+            if (c.runs % engine::LINE_RUNS == 0) table.push_back(line_t());
+            engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 2,
+                               static_cast<uint32_t>(source) << engine::GATHER_SHIFT | static_cast<uint32_t>(first));
+            engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 2 + 1, static_cast<uint32_t>(count));
+            left -= count;
+        }
+        c.params = parameters.put(table);
+        choose_group(c, random);
+        maps_.push_back(out);
+        append(c, mac_command());
+    }
+    // A map whose lines are parameters.
+    void add_constant(random_source& random) {
+        matrix out = {random.integer(1, 90), random.pick({1, 16, 40}), {1, 1}, 0, {0, 0}, size()};
+        place(out);
+        vector_command c = {};
+        c.opcode = engine::ENGINE_VECTOR;
+        c.slices = 1;
+        c.operation = engine::VECTOR_CONSTANT;
+        c.channels = 16;
+        c.pixels = out.rows;
+        c.low = -128;
+        c.high = 127;
+        c.heads[0] = 1;
+        c.heads[1] = (out.channels + 15) / 16;
+        c.other = engine::NO_OPERAND;
+        c.output = out.at;
+        c.output_head[1] = static_cast<int32_t>(engine::map_lines(out.rows, 16));
+        std::vector<line_t> lines(static_cast<std::size_t>(c.heads[1] * c.output_head[1]));
+        for (line_t& line : lines)
+            for (uint8_t& b : line.byte) b = static_cast<uint8_t>(random.integer(0, 255));
+        c.params = parameters.put(lines);
+        choose_group(c, random);
+        maps_.push_back(out);
+        append(c, mac_command());
+    }
     // A pooling of the MAC side, for the order between both.
     void add_maximum(const matrix& in, random_source& random) {
         matrix out = in;
@@ -305,6 +389,14 @@ private:
     void reference(const vector_command& c, std::vector<line_t>& memory) const {
         if (c.operation == engine::VECTOR_INTERLEAVE) return reference_of_turns(c, memory);
         const std::vector<line_t>& params = all_parameters();
+        if (c.operation == engine::VECTOR_GATHER) return reference_of_runs(c, params, memory);
+        if (c.operation == engine::VECTOR_CONSTANT) {
+            for (int64_t word = 0; word < int64_t{c.heads[1]} * c.output_head[1] * 4; word++)
+                if (word % (c.output_head[1] * 4) < c.pixels)
+                    std::memcpy(memory[static_cast<std::size_t>(c.output + word / 4)].byte + word % 4 * 16,
+                                params[static_cast<std::size_t>(c.params + word / 4)].byte + word % 4 * 16, 16);
+            return;
+        }
         const std::vector<line_t> before = memory;  // the output may be an input
         auto element = [&](const std::vector<line_t>& of, int64_t line, int64_t rows, int row, int channel) {
             const int64_t at = engine::map_index(rows, row, channel);

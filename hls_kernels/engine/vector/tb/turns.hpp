@@ -1,4 +1,4 @@
-// What interleave has to leave in memory, by plain loops.
+// What interleave and gather have to leave in memory, by plain loops.
 #pragma once
 #include "../../tb/tensors.hpp"
 #include "../record.hpp"
@@ -25,6 +25,31 @@ inline void reference_of_turns(const vector_command& c, std::vector<line_t>& mem
                         before[static_cast<std::size_t>(from + word / 4)]
                             .byte[static_cast<std::size_t>(word % 4 * 16 + k)];
             }
+    }
+}
+
+// Words as a table of runs names them, one by one.
+inline void reference_of_runs(const vector_command& c, const std::vector<line_t>& params, std::vector<line_t>& memory) {
+    const std::vector<line_t> before = memory;
+    const auto byte_of = [](std::vector<line_t>& of, int64_t line, int64_t word, int k) -> uint8_t& {
+        return of[static_cast<std::size_t>(line + word / 4)].byte[static_cast<std::size_t>(word % 4 * 16 + k)];
+    };
+    std::vector<line_t> source = before;
+    for (int block = 0; block < c.heads[1]; block++) {
+        int64_t to = 0;
+        for (int n = 0; n < c.runs; n++) {
+            const line_t& entries = params[static_cast<std::size_t>(c.params + n / 8)];
+            const uint32_t begin = engine::bits32_of(entries, n % 8 * 2),
+                           words = engine::bits32_of(entries, n % 8 * 2 + 1);
+            for (uint32_t w = 0; w < words && to < c.pixels; w++, to++)
+                for (int k = 0; k < 16; k++) {
+                    const int64_t map = begin >> 30 ? int64_t{c.other} + int64_t{block} * c.other_head[1]
+                                                    : int64_t{c.input} + int64_t{block} * c.input_head[1];
+                    byte_of(memory, c.output + int64_t{block} * c.output_head[1], to,
+                            k) = begin >> 30 == 2 ? static_cast<uint8_t>(c.zero)
+                                                  : byte_of(source, map, int64_t{begin & 0x3fffffff} + w, k);
+                }
+        }
     }
 }
 
