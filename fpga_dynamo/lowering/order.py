@@ -19,7 +19,7 @@ from fpga_dynamo.lowering.ops.convolution import convolution, gradient
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles
 from fpga_dynamo.lowering.ops.engine.floats import attention as engine_attention
 from fpga_dynamo.lowering.ops.engine.floats import factors, maps, products, rows
-from fpga_dynamo.lowering.ops.engine.int8 import channels, multiply, norm, resize, vector_side
+from fpga_dynamo.lowering.ops.engine.int8 import channels, moves, multiply, norm, resize, vector_side
 from fpga_dynamo.lowering.ops.engine.int8 import convolution as engine_convolution
 from fpga_dynamo.lowering.ops.engine.int8 import elementwise as engine_elementwise
 from fpga_dynamo.lowering.ops.engine.int8 import matmul as engine_matmul
@@ -84,6 +84,7 @@ ENGINE_INT8: tuple[EnginePattern, ...] = (
     *vector_side.PATTERNS,
     *multiply.PATTERNS,
     *norm.PATTERNS,
+    *moves.PATTERNS,
     # Patterns of the cores, which the engine computes as well.
     *engine_pooling.PATTERNS,
     *engine_matmul.PATTERNS,

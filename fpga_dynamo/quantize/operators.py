@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -69,7 +69,7 @@ MOVES = (
     aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.upsample_nearest2d.vec,
     aten.upsample_nearest2d.default, aten.pixel_shuffle.default, aten.channel_shuffle.default, aten.chunk.default,
     aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int, aten.t.default, aten.mT.default,
-    aten.swapaxes.default, aten.movedim.int,
+    aten.swapaxes.default, aten.movedim.int, aten.roll.default, aten.flip.default,
 )  # fmt: skip
 
 JOINS = (aten.cat.default, aten.stack.default, aten.concat.default)
@@ -82,6 +82,7 @@ VALUES: dict[object, str] = {
     aten.upsample_bilinear2d.vec: "resize",
     aten.softmax.int: "softmax",
     aten.layer_norm.default: "layer norm",
+    aten.batch_norm.default: "batch norm",
     **{
         activation: "activation"
         for activation in (
@@ -102,10 +103,17 @@ CAPABILITIES = frozenset({product.name for product in PRODUCTS.values()} | set(V
 """What a recipe may be able to do in 8 bits, by name."""
 
 
-def is_image_sum(node: Node) -> bool:
-    """Whether an addition is of two tensors of one shape, as a residual is, unscaled, and no mask of attention's."""
-    shapes = None if is_score(node) else _shapes_of_two(node)
-    return shapes is not None and shapes[0] == shapes[1] and bool(node.kwargs.get("alpha", 1) == 1)
+def is_image_sum(node: Node, constants: Collection[Node] = ()) -> bool:
+    """Whether an addition is unscaled and of two tensors of one shape, as a residual is, but no mask of attention's.
+
+    constants: what is made of parameters alone. Such an operand may be broadcast, and added to attention's scores.
+    """
+    shapes = _shapes_of_two(node)
+    if shapes is None or node.kwargs.get("alpha", 1) != 1:
+        return False
+    if len([arg for arg in node.args[:2] if arg in constants]) == 1:
+        return node.meta["val"].shape in shapes
+    return shapes[0] == shapes[1] and not is_score(node)
 
 
 def is_score(node: Node) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.quantize.operators import MOVES
+from fpga_dynamo.quantize.operators import MOVES, aten
 
 
 def constant(model: GraphModule, node: object) -> Tensor | None:
@@ -28,14 +28,18 @@ def attribute(model: GraphModule, node: Node) -> Tensor:
 
 
 def parameters(model: GraphModule) -> set[Node]:
-    """The nodes that read parameters, and those that only move their elements."""
+    """The nodes that read parameters, and those that only move their elements, or choose some by constants."""
     found: set[Node] = set()
+    constants: set[Node] = set()
     for node in model.graph.nodes:
         if node.op == "get_attr":
+            constants.add(node)
             if isinstance(constant(model, node), nn.Parameter):
                 found.add(node)
-        elif node.target in MOVES and node.args[0] in found:
-            found.add(node)
+        elif node.target in (*MOVES, aten.index.Tensor) and constants.issuperset(node.all_input_nodes):
+            constants.add(node)
+            if node.args[0] in found:
+                found.add(node)
     return found
 
 

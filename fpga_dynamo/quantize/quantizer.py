@@ -230,10 +230,12 @@ class FPGAQuantizer(Quantizer):
 
     def _value(self, node: Node, taken: set[Node]) -> None:
         of_two = node.target in (*ADDITIONS, *MULTIPLICATIONS)
-        if (node.target in ADDITIONS and not is_image_sum(node)) or (
+        if (node.target in ADDITIONS and not is_image_sum(node, self._parameters)) or (
             node.target in MULTIPLICATIONS and not is_image_product(node)
         ):
             return
+        if node.target in BATCH_NORM and node.args[5]:
+            return  # its statistics are those of the batch
         operands = node.args[:2] if of_two else node.args[:1]
         if not all(isinstance(operand, Node) and self._is_addend(operand) for operand in operands):
             return

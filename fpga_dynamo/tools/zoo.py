@@ -277,6 +277,27 @@ def _named_model(name: str, batch: int) -> ZooModel:
     )
 
 
+_NEARLY_ZERO = 0.15
+"""Of parameters that training makes larger."""
+
+
+
+def randomise_tokens(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """Gives tokens, tables of positions and layer scales of `model` that begin as nearly zero values as training would.
+
+    Those are parameters of modules outside of torch.nn. Of zeros no calibration tells a range.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for module in model.modules():
+            if type(module).__module__.startswith("torch.nn."):
+                continue
+            for parameter in module.parameters(recurse=False):
+                if parameter.is_floating_point() and parameter.numel() and float(parameter.abs().max()) < _NEARLY_ZERO:
+                    parameter.normal_(0.0, 0.5, generator=generator)
+    return model
+
+
 def randomise_batch_norm(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     """Gives every batch norm of `model` statistics and weights as training would: none of them is the identity.
 

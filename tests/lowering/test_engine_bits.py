@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fpga_dynamo.codegen.engine import emitter
+from fpga_dynamo.codegen.engine import commands
 from fpga_dynamo.codegen.engine.command import MacCommand
 from tests.lowering.engine_kit import apart, lowered
 from tests.lowering.test_engine_lowering import Joined, Residual, left_of
@@ -285,7 +285,7 @@ class _Batch(nn.Module):
 
 @pytest.mark.parametrize("most", [2, 3])
 def test_more_images_than_a_command_counts_are_several_commands(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emitter, "MOST_IMAGES", most)
+    monkeypatch.setattr(commands, "MOST_IMAGES", most)
     torch.manual_seed(2)
     program, captured = lowered(_Batch(), torch.randn(7, 3, 6, 6))
     images = [e.command.images for e in program.lists.launches[0] if isinstance(e.command, MacCommand)]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, WeightKind
+from fpga_dynamo.codegen.engine.commands import Emitted
 from fpga_dynamo.codegen.engine.cycles import Memory
-from fpga_dynamo.codegen.engine.emitter import Emitted
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation

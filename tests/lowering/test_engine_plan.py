@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fpga_dynamo.codegen.engine.emitter import Emitted
+from fpga_dynamo.codegen.engine.commands import Emitted
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.target import EngineTarget, Memory
 from fpga_dynamo.frontend.capture import capture

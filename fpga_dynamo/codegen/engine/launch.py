@@ -15,8 +15,8 @@ from fpga_dynamo.ir.launch import CommandList
 from fpga_dynamo.ir.weights import WeightBuffer
 
 from .command import COMMAND_BYTES, IdleCommand, MacCommand
+from .commands import Emitted, Lists
 from .cycles import moved_lines, reads_function
-from .emitter import Emitted, Lists
 from .sizes import FUNCTION_LINES, LINE_BYTES, EngineSizes
 from .target import EngineTarget
 from .timeline import ends_together

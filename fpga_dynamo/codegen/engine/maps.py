@@ -33,6 +33,7 @@ class Map(Buffer):
     writer: the last command that writes to it, as its list and position.
     channels_first: whether the host writes it for a value of three dimensions (images, channels, pixels).
     patch: rows and columns that the host writes as channels of a pixel.
+    run: of a map whose channels come in runs that each begin a block, the channels of a run; else 0.
     wide: whether it is float32 on an engine of bfloat16, a line for each pixel.
     """
 
@@ -56,6 +57,7 @@ class Map(Buffer):
         self.image_lines = blocks * self.plane
         self.at: int | None = None
         self.launch = 0
+        self.run = 0
         self.writer: tuple[int, int] | None = None
         super().__init__(images * self.image_lines * LINE_BYTES, name=name)
 
@@ -73,6 +75,16 @@ class Map(Buffer):
     @property
     def blocks(self) -> int:
         return self.image_lines // self.plane
+
+
+def ends_with_blocks(view: View, channels: int) -> bool:
+    """Whether runs of so many channels of a view are followed by nothing but what fills up a block."""
+    of = view.buffer
+    assert isinstance(of, Map)
+    if channels % CHANNELS == 0 or of.run == channels:
+        return True
+    steps = (stride % PIXEL for size, stride in zip(view.shape, view.strides, strict=True) if size > 1)
+    return not any(step > CHANNEL for step in steps) and view.offset % PIXEL + channels == of.channels
 
 
 @dataclass(frozen=True)

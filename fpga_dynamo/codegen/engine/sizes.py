@@ -37,6 +37,7 @@ class EngineSizes:
     row_sums: whether a map as second operand may have a zero point.
     partial_sums: whether a layer can be split into commands that pass on sums.
     activations: whether a bfloat16 engine applies functions by table; older xclbins do not, and lack the field.
+    gather: whether the vector side moves words of maps in any order; older xclbins do not, and lack the field.
     """
 
     pixels: int
@@ -55,6 +56,7 @@ class EngineSizes:
     row_sums: bool = True
     partial_sums: bool = True
     activations: bool = False
+    gather: bool = False
 
     @property
     def blocks(self) -> int:

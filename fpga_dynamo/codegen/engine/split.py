@@ -18,7 +18,7 @@ from .command import MacCommand, divide_up
 from .cycles import Memory, cycles
 from .parts import Part, parts_of
 from .sizes import CHANNELS, EngineSizes
-from .vector import VectorCommand, grouped
+from .vector import VectorCommand, VectorOperation, grouped
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ def vector_shares(
     c = command
     found: list[VectorCommand] = []
     axis = 0 if c.heads[0] >= c.heads[1] else 1
-    if c.heads[axis] > 1 and units > 1:
+    if c.heads[axis] > 1 and units > 1 and c.operation is not VectorOperation.CONSTANT:
         for first, count in _runs(c.heads[axis], units):
             part = replace(c, heads=_with(c.heads, axis, count), input=c.input + first * c.input_head[axis])
             part = replace(part, output=c.output + first * c.output_head[axis])
             found.append(replace(part, other=c.other + first * c.other_head[axis]) if c.has_other else part)
-    elif units > 1 and not (c.interleaves or c.whole):
+    elif units > 1 and not (c.moves_words or c.whole):
         lines = divide_up(c.pixels, sizes.beat)
         for first, count in _runs(lines, units):
             pixels = min(count * sizes.beat, c.pixels - first * sizes.beat)

@@ -33,6 +33,12 @@ _COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE, _INTERLEAVE = 16, 14, 84, 34, 3, 4
 """Depths of the loops, as in hls_kernels/engine/qor.toml."""
 _FLOATS_COLLECT, _FLOATS_WEIGH, _FLOATS_ROW, _FLOATS_APPLY = 30, 48, 92, 24
 """The same of floats; row: cycles spent once a row, before its second sweep and before its third."""
+_RUN, _GATHER = 4, 4
+"""Of gather: cycles of a run before its words, and the depth of the loop over these without one."""
+_CONSTANT = 55
+"""From a constant's first line in a stream until the first is stored, fitted to counted commands."""
+_RUNS_AHEAD, _LINE_RUNS = 16, 8
+"""Runs that are asked for at a time, and of a line of their table."""
 _EXPONENTIALS, _TABLE = 256, 256
 """Cycles of filling tables at the begin of a command."""
 _PARAMS_EARLIER = 20
@@ -49,6 +55,8 @@ class VectorOperation(IntEnum):
     ADD = 2
     MULTIPLY = 3
     INTERLEAVE = 4
+    GATHER = 5
+    CONSTANT = 6
 
 
 class VectorFlags(IntFlag):
@@ -94,6 +102,7 @@ class VectorCommand:
     turns: tuple[int, int] = (0, 0)
     row: int = 0
     taken: tuple[int, int] = (0, 0)
+    runs: int = 0
 
     def words(self) -> bytes:
         """The record: 64 little-endian words."""
@@ -120,13 +129,31 @@ class VectorCommand:
 
     @property
     def params_lines(self) -> int:
-        """Lines of exponentials, or of gamma and beta, and of the table."""
+        """Lines of exponentials, of gamma and beta or of runs, and of the table."""
+        if self.gathers:
+            return divide_up(self.runs, _LINE_RUNS)
+        if self.operation is VectorOperation.CONSTANT:
+            return self.constant_lines
         own = {VectorOperation.SOFTMAX: 16, VectorOperation.NORM: 2 * self.blocks}.get(self.operation, 0)
         return own + (4 if VectorFlags.TABLE in self.flags else 0)
 
     @property
     def interleaves(self) -> bool:
         return self.operation is VectorOperation.INTERLEAVE
+
+    @property
+    def gathers(self) -> bool:
+        return self.operation is VectorOperation.GATHER
+
+    @property
+    def constant_lines(self) -> int:
+        """Of a constant: lines of all blocks, which lie in int8."""
+        return self.heads[0] * self.heads[1] * divide_up(self.pixels, 4)
+
+    @property
+    def moves_words(self) -> bool:
+        """Words pass by the lanes as they are, and a head is one block."""
+        return self.interleaves or self.gathers or self.operation is VectorOperation.CONSTANT
 
     @property
     def wide(self) -> bool:
@@ -141,17 +168,25 @@ class VectorCommand:
     def planes(self, sizes: EngineSizes) -> tuple[int, int, int]:
         """Lines of a block of the input, of the second operand, and of the result."""
         own = divide_up(self.pixels, sizes.beat)
-        if self.interleaves:
+        if self.operation is VectorOperation.CONSTANT:
+            return 0, 0, own
+        if self.moves_words:
             return divide_up(self.taken[0], sizes.beat), divide_up(self.taken[1], sizes.beat), own
         first = own * sizes.beat if self.wide else own
         return first, (0 if not self.has_other else 1 if self.shares_other else own), own
 
     def lines(self, sizes: EngineSizes) -> int:
-        """Lines of the input."""
+        """Lines of the input. Of words that are gathered a run begins and ends within a line."""
+        if self.gathers:
+            own = divide_up(self.pixels, sizes.beat)
+            return self.heads[0] * self.heads[1] * (own + self.runs)
         return self.heads[0] * self.heads[1] * self.blocks * self.planes(sizes)[0]
 
     def moved_lines(self, sizes: EngineSizes) -> int:
         """Lines that pass the ports."""
+        if self.gathers:
+            heads = self.heads[0] * self.heads[1]
+            return self.lines(sizes) + heads * (divide_up(self.pixels, sizes.beat) + self.params_lines)
         return self.heads[0] * self.heads[1] * self.blocks * sum(self.planes(sizes)) + self.params_lines
 
     def refusal(self, sizes: EngineSizes) -> str | None:
@@ -159,6 +194,8 @@ class VectorCommand:
         lines = min(self.group_lines, divide_up(self.pixels, sizes.beat))
         if not sizes.has_vector_side:
             return "needs the vector side, which this engine does not have"
+        if self.operation >= VectorOperation.GATHER and not sizes.gather:
+            return "gathers words or copies constants, which this engine cannot do"
         of_floats = VectorFlags.WIDE | VectorFlags.CAUSAL
         if sizes.is_float and (not self.reduces or self.flags & ~of_floats or self.has_other):
             return "is not supported by a bfloat16 engine, which supports softmax and layer norm of a feature map"
@@ -199,7 +236,8 @@ def interleaved(input_pixels: int, other_pixels: int, turns: tuple[int, int], ro
 
 def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> float:
     """Cycles of a command alone, from the begin of its list to the last line's response."""
-    return vector_stores(command, sizes, memory, _BEGIN + _LAST_JOB * command.interleaves)[0][-1][1]
+    begin = _BEGIN + (_LAST_JOB if command.moves_words and not command.gathers else 0)
+    return vector_stores(command, sizes, memory, begin)[0][-1][1]
 
 
 def vector_stores(
@@ -221,6 +259,8 @@ def vector_stores(
     tests/hls_kernels/test_engine_vector.py.
     """
     c = command
+    if c.gathers or c.operation is VectorOperation.CONSTANT:
+        return _gather_stores(c, sizes, memory, begin, there, store)
     if c.interleaves:
         return _interleave_stores(c, sizes, memory, begin, there, store)
     plane = divide_up(c.pixels, sizes.beat)
@@ -291,6 +331,34 @@ def _interleave_stores(
         stored = plane + groups * (_GROUP + _BURST)
         last = plane - (groups - 1) * c.group_lines
         store = max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
+        found += [(0, store + memory.write)] * groups
+    return found, load
+
+
+def _gather_stores(
+    c: VectorCommand,
+    sizes: EngineSizes,
+    memory: Memory,
+    begin: float,
+    there: Callable[[int | None], float],
+    store: float,
+) -> tuple[list[tuple[int, float]], float]:
+    """Of runs that the loader asks for one by one, some ahead of those that it takes apart into words."""
+    plane = divide_up(c.pixels, sizes.beat)
+    heads = c.heads[0] * c.heads[1]
+    words = plane * sizes.beat / max(c.runs, 1)
+    run = max(_RUN + words + _GATHER, memory.read / _RUNS_AHEAD, words / sizes.beat / memory.lines_per_cycle)
+    load, found = max(begin, there(None)), []
+    # Lines of a constant pass as they come; the first asks a second time for its port.
+    ahead = (_RUNS_AHEAD - 1) * _RUN + c.runs * run if c.gathers else memory.read + _CONSTANT
+    table = begin + memory.read
+    for _head in range(heads):
+        table += c.params_lines * sizes.line_beats / (1 if c.gathers else heads)
+        load = max(load, table) + _GROUP + ahead
+        groups = divide_up(plane, c.group_lines)
+        stored = plane + groups * (_GROUP + _BURST)
+        last = plane - (groups - 1) * c.group_lines
+        store = max(store + stored, load + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
         found += [(0, store + memory.write)] * groups
     return found, load
 

@@ -11,8 +11,8 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.engine.command import MacCommand
+from fpga_dynamo.codegen.engine.commands import Emitted
 from fpga_dynamo.codegen.engine.cycles import cycles
-from fpga_dynamo.codegen.engine.emitter import Emitted
 from fpga_dynamo.codegen.engine.launch import modelled_ends, moved_bytes
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
 from fpga_dynamo.codegen.engine.target import EngineTarget

@@ -34,7 +34,7 @@ def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model
     Raises EstimateError for a model that torch.export cannot export, or a file without inputs.
     """
     example = zoo.load(name, batch=batch)
-    model = zoo.randomise_batch_norm(example.model)
+    model = zoo.randomise_tokens(zoo.randomise_batch_norm(example.model))
     if data is None:
         calls: Sequence[Any] = [example.inputs, *(_redrawn(example.inputs) for _ in range(_RANDOM_CALLS - 1))]
         calibration = f"random: {_RANDOM_CALLS} calls with the model's example inputs and random inputs like them"

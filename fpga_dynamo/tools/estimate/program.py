@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter, Lists
+from fpga_dynamo.codegen.engine.commands import Lists
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import Map
 from fpga_dynamo.codegen.engine.target import EngineTarget, table_of
 from fpga_dynamo.ir.graph import GraphInfo, is_view

@@ -38,9 +38,13 @@ from fpga_dynamo.lowering.patterns import keeps_rows
 
 _MAXIMA = (aten.max_pool2d_with_indices.default,)
 
+_ROLLS = (aten.roll.default, aten.flip.default)
+"""Copies of every element in another order."""
+
 _WHOLE_VIEWS = frozenset(
     {
         *RESHAPE_TARGETS,
+        *_ROLLS,
         *IDENTITY_TARGETS,
         aten.permute.default,
         aten.squeeze.default,
@@ -91,7 +95,7 @@ def hoist_scales(module: GraphModule, static_inputs: Collection[int] = ()) -> No
     for node in list(module.graph.nodes):
         rewriter.cancel(node)
     rewriter.merge()
-    moved = (*casts, aten.constant_pad_nd.default, *_MAXIMA)
+    moved = (*casts, aten.constant_pad_nd.default, *_ROLLS, *_MAXIMA)
     for node in reversed(list(module.graph.nodes)):
         if not node.users and (node.target in moved or is_view(node)):
             module.graph.erase_node(node)
@@ -121,7 +125,9 @@ class _Rewriter:
             return
         if node.target in _MAXIMA or _is_split(node):
             self._items_of_integers(node)
-        elif (is_view(node) and node.target is not operator.getitem) or node.target is aten.constant_pad_nd.default:
+        elif node.target in (*_ROLLS, aten.constant_pad_nd.default) or (
+            is_view(node) and node.target is not operator.getitem
+        ):
             self._of_integers(node)
 
     def _of_integers(self, node: Node) -> None:
@@ -147,7 +153,7 @@ class _Rewriter:
         """The scale of each row moves through views that keep rows alone."""
         if scale.by_row and not keeps_rows(node):
             return
-        if node.target is aten.constant_pad_nd.default:
+        if node.target in (*_ROLLS, aten.constant_pad_nd.default):
             return
         moved = self._after(node, node.target, (integers, *node.args[1:]), of_dtype(value(node), scale.dtype), node)
         rows, at = list(source.args[1:3]), moved

@@ -45,18 +45,21 @@ def heads_product(
     read_by_rows: Callable[[Node], bool],
     *,
     wide: bool = False,
+    zeros: tuple[int, int] = (0, 0),
     **fields: Any,
 ) -> HeadsProduct:
     """Of two maps, for each head: the second one's pixels are output channels (Q K^T), or its channels are (S V).
+
+    zeros: of the operands, which their channels that fill up a block have.
 
     read_by_rows: whether a value's readers want a map for each head. wide: the result is left in float32, as a map for
     each head (`Flags.WIDE`). Raises RefusedError.
     """
     if len(left.shape) == 2:
         left, right = left.unsqueeze(0), right.unsqueeze(0)
-    a = _heads(left, "left operand")
+    a = _heads_of(left, "left operand", emitter, zeros[0])
     transposed = right.strides[2] == CHANNEL
-    b = _heads(right if transposed else right.permute((0, 2, 1)), "right operand")
+    b = _heads_of(right if transposed else right.permute((0, 2, 1)), "right operand", emitter, zeros[1])
     rows, depth, columns = left.shape[1], left.shape[2], right.shape[2]
     out = _result(root, a, columns, emitter, read_by_rows, wide)
     y = _heads(View(out.buffer, (a.count[1], rows, columns), out.strides[-3:], out.offset), "result")
@@ -76,6 +79,18 @@ def heads_product(
         **fields,
     )
     return HeadsProduct(command, a, b, y, out)
+
+
+def _heads_of(view: View, what: str, emitter: EngineEmitter, zero: int) -> Heads:
+    """:func:`_heads` of a view, or of a copy with a map for each head."""
+    try:
+        return _heads(view, what)
+    except RefusedError:
+        if not emitter.sizes.gather:
+            raise
+        apart = emitter.heads_apart(view.shape, view.buffer.name)
+        emitter.copy(view, apart, what, filling=zero)
+        return _heads(apart, what)
 
 
 def _heads(view: View, what: str) -> Heads:

@@ -98,7 +98,7 @@ def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter)
         if folded is not None:
             x = Images(folded, folded.images, channels, command.in_height, command.in_width)
             return x, of_few
-    return images_of(as_image(emitter.view(source)), "input"), command
+    return emitter.images(as_image(emitter.view(source)), "input"), command
 
 
 def _patches(source: Node, command: MacCommand, emitter: EngineEmitter) -> Images | None:

@@ -13,7 +13,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import of_part, pack_weight, weight_bytes
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, rows_of
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, rows_of
 from fpga_dynamo.codegen.engine.parts import Part
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
@@ -38,11 +38,13 @@ def linear(left: Node, node: Node, root: Node, columns: int, emitter: EngineEmit
     """The command for `left` by a matrix, as the product `node` whose ending is `root`. Raises RefusedError."""
     image, kernel = None, (1, 1)
     try:
-        x = rows_of(emitter.view(left), "left operand")
+        x = emitter.rows(emitter.view(left), "left operand")
+        if x.images > 1 and (x.pixels > 1 or len(shape(node)) != 2):
+            x = rows_of(emitter.own(emitter.view(left), "left operand"), "left operand")
     except RefusedError:
         if (image := _flattened_image(left)) is None:
             raise
-        x = images_of(as_image(emitter.view(image)), "left operand")
+        x = emitter.images(as_image(emitter.view(image)), "left operand")
         kernel = (x.height, x.width)
     same = shape(root) == shape(node)
     out = emitter.result(root, None if same else shape(node))

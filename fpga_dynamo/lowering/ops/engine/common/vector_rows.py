@@ -62,10 +62,14 @@ def row_by_row(
     x = emitter.view(source)
     of = x.buffer
     assert isinstance(of, Map)
-    if x.strides[-1] != CHANNEL and count > 1:
-        raise RefusedError("the rows do not lie along the feature axis")
-    if not is_whole(x) or of.channels != count:
-        raise RefusedError("the input is a slice of a feature map's rows")
+    along = count == 1 or x.strides[-1] == CHANNEL
+    if not along or not is_whole(x) or of.channels != count:
+        if not emitter.sizes.gather:
+            why = "is a slice of a feature map's rows" if along else "has rows that do not lie along the feature axis"
+            raise RefusedError(f"the input {why}")
+        x = emitter.compact(x, "the input") if along else emitter.own(x, "the input")
+        of = x.buffer
+        assert isinstance(of, Map)
     made = Map(of.images, of.pixels, of.channels, emitter.sizes, root.name)
     emit(command, all_of(of), all_of(made), params(), None, emitter)
     return replace(x, buffer=made)

@@ -23,9 +23,12 @@ def engine_add(match: Match[PairParts], emitter: EngineEmitter) -> Sequence[View
     """On the vector side, element by element as the maps lie."""
     scale = quantizes(match.root)
     assert scale is not None
-    if any(shape(arg) != shape(match.root) for arg in match.bound.operands):
-        raise RefusedError("a broadcast operand is not supported")
     (left, right), (a, b) = match.bound.integers, match.bound.scales
+    if shape(left) != shape(match.root) or emitter.is_constant(left):
+        left, right, a, b = right, left, b, a
+    broadcast = shape(left) != shape(match.root) or shape(right) != shape(match.root)
+    if shape(left) != shape(match.root) or (broadcast and not emitter.sizes.gather):
+        raise RefusedError("a broadcast operand is not supported")
     low, high = limits(match.bound.activation, scale)
     command = VectorCommand(
         input_scale=scale_of_elements(a.scale / scale.scale),

@@ -15,7 +15,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.requantize import FRACTION, Channels, RequantizeError, channels
 from fpga_dynamo.ir.graph import GraphInfo, argument, operand, shape
@@ -24,7 +24,7 @@ from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import NotExactError
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_packable, value_of
-from fpga_dynamo.lowering.ops.engine.common.images import windows
+from fpga_dynamo.lowering.ops.engine.common.images import as_image, image_result, ones, window_command
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
 from fpga_dynamo.lowering.ops.engine.int8.params import LAYOUTS, engine_params
 from fpga_dynamo.lowering.ops.packing import folded
@@ -63,9 +63,10 @@ def engine_norm(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     assert found is not None and end.first_scale is not None
     integers, scale = found
     of_engine(integers, "input", emitter.sizes)
-    if len(shape(integers)) != 4:
-        raise RefusedError("input is not a 4-D (NCHW) tensor")
-    x = images_of(emitter.view(integers), "input")
+    rows = len(shape(integers)) == 2
+    if not rows and len(shape(integers)) not in (3, 4):
+        raise RefusedError("input is neither images nor rows")
+    x = _rows(integers, emitter) if rows else emitter.images(as_image(emitter.view(integers)), "input")
     constants = NormParameters(
         input_scale=scale.scale,
         input_zero=scale.zero,
@@ -79,8 +80,18 @@ def engine_norm(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     words = PARAMETERS * align(x.channels, CHANNELS)
     packed = emitter.pack(pack_norm, constants, operands, words, f"{node.name} parameters")
     fields = {"weight_kind": WeightKind.DIAGONAL, "pad": scale.zero, **engine_fields(end, emitter)}
-    residual = engine_residual(end, emitter, lambda view: view, images_of)
-    return [windows(match.root, x, _PIXEL, fields, engine_params(packed, end, emitter), emitter, residual)]
+    residual = engine_residual(end, emitter, as_image, rows_of if rows else images_of)
+    out = emitter.result(match.root) if rows else image_result(match.root, emitter)
+    y = rows_of(out, "result") if rows else images_of(as_image(out), "result")
+    command = window_command(x, y, _PIXEL, fields)
+    emitter.mac(command, x, y, engine_params(packed, end, emitter), ones(emitter), residual=residual)
+    return [out]
+
+
+def _rows(node: Node, emitter: EngineEmitter) -> Images:
+    """Rows of features, all of a map."""
+    x = emitter.rows(emitter.view(node), "input")
+    return x if x.whole and x.images == 1 else rows_of(emitter.own(emitter.view(node), "input"), "input")
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,9 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         return [mean_of_images(last, x, given, scale, emitter, halves=halves, features=features)]
 
     ratio = given.scale / scale.scale
+    if _is_of_pixels_last(node):
+        of_engine(integers, "input", emitter.sizes)
+        return whole(emitter.images(emitter.view(integers).permute((0, 3, 1, 2)), "input"))
     axis = _axis_of_rows(node)
     if axis is not None:
         of_engine(integers, "input", emitter.sizes)
@@ -121,11 +124,18 @@ def _axis_of_rows(node: Node) -> int | None:
     return dims[0] if dims in ((1,), (2,)) else None
 
 
+def _is_of_pixels_last(node: Node) -> bool:
+    """Whether it is a mean over height and width of images whose channels are the last of four dimensions."""
+    if node.target is not aten.mean.dim or argument(node, "dtype", 3) is not None or len(shape(node)) != 2:
+        return False
+    return len(shape(operand(node, 0))) == 4 and normalise_dims(argument(node, "dim", 1), 4) == (1, 2)
+
+
 def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
     of_engine(source, "input", emitter.sizes)
     if len(shape(source)) != 4:
         raise RefusedError("an image without a batch dimension is not supported")
-    return images_of(emitter.view(source), "input")
+    return emitter.images(emitter.view(source), "input")
 
 
 PATTERNS = (EnginePattern(AVERAGE, engine_average), EnginePattern(MAXIMA, engine_maxima))

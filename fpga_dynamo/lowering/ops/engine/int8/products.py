@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, is_view, shape, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale, dequantized
 from fpga_dynamo.ir.view import View, align
-from fpga_dynamo.lowering.ops.engine.common.head_products import heads_product, seen_as
+from fpga_dynamo.lowering.ops.engine.common.head_products import HeadsProduct, heads_product, seen_as
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
@@ -26,12 +27,11 @@ def engine_product(match: Match[Product], emitter: EngineEmitter) -> Sequence[Vi
     end, node, scale, other = product.ending, product.node, product.scale, product.other
     assert isinstance(scale, Scale) and other is not None
     of_engine(product.right, "right operand", emitter.sizes)
-    if end.residual is not None:
-        raise RefusedError("a product of two feature maps with a residual is not supported")
     left, right = emitter.view(product.left), emitter.view(product.right)
     depth, columns = left.shape[-1], right.shape[-1]
     fields = {"pad": scale.zero, "weight_zero": other.zero, **engine_fields(end, emitter)}
-    of = heads_product(left, right, match.root, emitter, _read_by_rows, **fields)
+    zeros = (scale.zero, other.zero)
+    of = heads_product(left, right, match.root, emitter, _read_by_rows, zeros=zeros, **fields)
     result = end.first_scale
     assert result is not None
     constants = UniformParameters(
@@ -43,16 +43,36 @@ def engine_product(match: Match[Product], emitter: EngineEmitter) -> Sequence[Vi
         offset=of.command.in_blocks * CHANNELS * scale.zero * other.zero,
     )
     words = PARAMETERS * align(columns, CHANNELS)
+    residual = None if end.residual is None else _residual(end.residual, of, emitter)
     emitter.mac(
-        of.command,
+        of.command if residual is None else replace(of.command, residual_head=of.result.step),
         of.left.rows,
         of.result.rows,
         engine_params(emitter.pack(pack_one_scale, constants, [], words, f"{node} parameters"), end, emitter),
         second=of.right.rows,
+        residual=residual,
         macs=value(node).numel() * depth,
     )
     rank, view = len(shape(node)), of.view
     return [seen_as(View(view.buffer, tuple(shape(node)), view.strides[-rank:], view.offset), match.root)]
+
+
+def _residual(node: Node, of: HeadsProduct, emitter: EngineEmitter) -> Images:
+    """What is added to a product, copied to a map like that of the result. Raises RefusedError."""
+    found = dequantized(node)
+    assert found is not None
+    if not emitter.sizes.gather:
+        raise RefusedError("a product of two feature maps with a residual is not supported")
+    result = of.result.rows.map
+    like = Map(result.images, result.pixels, result.channels, emitter.sizes, node.name)
+    seen = View(like, of.view.shape, of.view.strides).reshape(tuple(shape(node)))
+    if seen is None:
+        raise RefusedError("the addend's memory layout is not supported")
+    if emitter.is_constant(found[0]):
+        emitter.constant(found[0], seen)
+    else:
+        emitter.copy(emitter.view(found[0]), seen, "the addend")
+    return replace(of.result.rows, map=like)
 
 
 def _read_by_rows(node: Node) -> bool:

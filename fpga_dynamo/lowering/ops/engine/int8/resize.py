@@ -39,7 +39,7 @@ def engine_resize(match: Match[Match], emitter: EngineEmitter) -> Sequence[View]
     whole = all(a * factor == b for a, factor, b in zip(size, factors, result, strict=True))
     if not whole or not 1 < max(factors) <= MOST:
         raise RefusedError(f"only enlargement by integer factors of at most {MOST} is supported")
-    x = images_of(emitter.view(found[0]), "input")
+    x = emitter.images(emitter.view(found[0]), "input")
     out = emitter.result(match.root)
     image_of_phases([[x] * factors[1]] * factors[0], images_of(out, "result"), emitter)
     return [out]

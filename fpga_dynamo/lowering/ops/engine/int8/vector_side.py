@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
@@ -58,33 +59,55 @@ def element_wise(
 
     The right operand may be of a single pixel, or row, of each image.
     """
-    x = emitter.view(left)
-    other = None if right is None else emitter.view(right)
     of_engine(left, "operand", emitter.sizes)
     of_engine(root, "result", emitter.sizes)
+    x = emitter.view(left)
+    if right is not None and emitter.is_constant(right):
+        x = x if is_whole(x) else emitter.compact(x, "operand")
+        other: View | None = emitter.constant(right, _map_like(x, emitter, right.name))
+    else:
+        other = None if right is None else emitter.view(right)
+    params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
+    placed = emitter.placements.get(root)
+    if placed is not None or not is_whole(x) or (other is not None and not are_alike(x, other)):
+        try:
+            return _as_they_lie(root, command, x, other, params, emitter)
+        except RefusedError:
+            if not emitter.sizes.gather:
+                raise
+        x = x if is_whole(x) else emitter.compact(x, "operand")
+        if other is not None and not are_alike(x, other):
+            other = emitter.copied(other.expand(x.shape), _map_like(x, emitter, root.name), "other operand")
+    # All of a map, whatever it is seen as.
+    out = _map_like(x, emitter, root.name)
+    b = None if other is None else all_of(other.buffer)
+    emit(command, all_of(x.buffer), all_of(out.buffer), params, b, emitter)
+    return out if placed is None else emitter.copied(out, placed, "result")
+
+
+def _map_like(x: View, emitter: EngineEmitter, name: str) -> View:
+    """A view like one of all of a map, of another map."""
     of = x.buffer
     assert isinstance(of, Map)
-    placed = emitter.placements.get(root)
-    if placed is None and is_whole(x) and (other is None or are_alike(x, other)):
-        # All of a map, whatever it is seen as.
-        made = Map(of.images, of.pixels, of.channels, emitter.sizes, root.name)
-        out = replace(x, buffer=made)
-        a, y = (all_of(view.buffer) for view in (x, out))
-        b = None if other is None else all_of(other.buffer)
-    else:
-        taken = images_of if len(x.shape) == 4 else rows_of
-        out = emitter.result(root) if placed is None else placed
-        a, y = taken(x, "operand"), taken(out, "result")
-        b = None if other is None else taken(other, "other operand")
-        if b is not None and (b.channels, b.images) != (a.channels, a.images):
+    return replace(x, buffer=Map(of.images, of.pixels, of.channels, emitter.sizes, name))
+
+
+def _as_they_lie(
+    root: Node, command: VectorCommand, x: View, other: View | None, params: int, emitter: EngineEmitter
+) -> View:
+    """The command for operands that are images or rows like the result. Raises RefusedError before it is appended."""
+    taken = images_of if len(x.shape) == 4 else rows_of
+    out = emitter.placements.get(root) or emitter.result(root)
+    a, y = taken(x, "operand"), taken(out, "result")
+    b = None if other is None else taken(other, "other operand")
+    if (a.images, a.pixels) != (y.images, y.pixels) or (b and (b.channels, b.images) != (a.channels, a.images)):
+        raise RefusedError("the operands have different layouts")
+    if b is not None and b.pixels != a.pixels:
+        if b.pixels != 1:
             raise RefusedError("the operands have different layouts")
-        if b is not None and b.pixels != a.pixels:
-            if b.pixels != 1:
-                raise RefusedError("the operands have different layouts")
-            command = replace(command, flags=command.flags | VectorFlags.SHARED)
+        command = replace(command, flags=command.flags | VectorFlags.SHARED)
     if not (a.whole and y.whole and (b is None or b.whole)):
         raise RefusedError("an operand is a slice of a feature map's rows")
-    params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
     emit(command, a, y, params, b, emitter)
     return out
 
@@ -228,12 +251,12 @@ def _join_pixels(node: Node, parts: Sequence[Node], emitter: EngineEmitter) -> V
     """Parts behind each other along rows of features, or rows or columns of images: words in turn."""
     size = shape(node)
     dim = argument(node, "dim", 1, 0) % len(size)
-    if (len(size), dim) not in ((3, 1), (4, 2), (4, 3)):
-        raise RefusedError("concatenation along this axis is not supported")
-    taken = images_of if len(size) == 4 else rows_of
     out = emitter.result(node)
-    y = taken(out, "result")
-    rows = {(3, 1): size[0], (4, 2): 1, (4, 3): size[2]}[len(size), dim]
+    if (len(size), dim) == (4, 0):
+        return _join_images(out, [emitter.view(part) for part in parts], emitter)
+    y = (images_of if len(size) == 4 else rows_of)(out, "result")
+    taken = emitter.images if len(size) == 4 else emitter.rows
+    rows = prod(size[:dim]) if len(size) != 4 else {2: 1, 3: size[2]}[dim]
     given = [taken(emitter.view(part), "a part") for part in parts]
     if not y.whole or any(not x.whole or x.images != y.images for x in given):
         raise RefusedError("a part spans several images, or is a slice of one")
@@ -241,6 +264,17 @@ def _join_pixels(node: Node, parts: Sequence[Node], emitter: EngineEmitter) -> V
         join(given, [x.pixels // rows for x in given], y, rows, emitter)
         return out
     raise RefusedError("concatenation of a single tensor is not supported")
+
+
+def _join_images(out: View, parts: Sequence[View], emitter: EngineEmitter) -> View:
+    """Images behind each other."""
+    if not emitter.sizes.gather:
+        raise RefusedError("concatenation along this axis is not supported")
+    first = 0
+    for part in parts:
+        emitter.copy(part, out.narrow(0, first, part.shape[0]), "a part")
+        first += part.shape[0]
+    return out
 
 
 PATTERNS = (

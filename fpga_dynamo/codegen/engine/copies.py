@@ -1,0 +1,130 @@
+"""Maps copied to maps in another order: what a command does not read as it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
+from fpga_dynamo.ir.view import Buffer, View, dense, numel
+
+from .command import divide_up
+from .commands import CommandEmitter
+from .gather import Gather, Index, Source, compact, copied, pack_runs
+from .maps import Images, Map, RefusedError, as_map, dense_view, images_of, rows_of
+from .reorder import reordered
+from .sizes import CHANNELS
+from .vector import VectorCommand, VectorOperation
+
+
+class CopyEmitter(CommandEmitter):
+    """Copies: of words by the vector side, of constants, and of channels by products with 0 and 1 (reorder.py)."""
+
+    def copy_constant(self, of: Map, content: Buffer) -> None:
+        """A command that copies the content of a map from the weights' region."""
+        command = VectorCommand(
+            operation=VectorOperation.CONSTANT,
+            channels=CHANNELS,
+            pixels=of.pixels,
+            heads=(of.images, of.blocks),
+            output_head=(of.image_lines, of.plane),
+            output=self.place(of),
+            params=self.put(content),
+        )
+        self._append_vector(command)
+        self.written(of)
+
+    def heads_apart(self, size: Sequence[int], name: str) -> View:
+        """A map for each matrix of a batch."""
+        of = Map(numel(size[:-2]), size[-2], size[-1], self.sizes, name)
+        return View(of, tuple(size), (*(IMAGE * step for step in dense(size[:-2])), PIXEL, CHANNEL))
+
+    def rows(self, view: View, what: str) -> Images:
+        """:func:`rows_of` a view, or of a copy that has an order in which they can be read."""
+        return rows_of(self._readable(view, what, rows_of), what)
+
+    def images(self, view: View, what: str) -> Images:
+        """:func:`images_of` a view, or of a copy that has an order in which they can be read."""
+        return images_of(self._readable(view, what, images_of), what)
+
+    def _readable(self, view: View, what: str, read: Callable[[View, str], Images]) -> View:
+        try:
+            read(view, what)
+        except RefusedError:
+            if not self.sizes.gather:
+                raise
+            return self.own(view, what)
+        return view
+
+    def own(self, view: View, what: str) -> View:
+        """A copy of a view in a map of its own, dense. Raises RefusedError, about `what`, for what no words say."""
+        return self.copied(view, dense_view(Map(*as_map(view.shape), self.sizes, view.buffer.name), view.shape), what)
+
+    def compact(self, view: View, what: str) -> View:
+        """A copy of a view in a map of its own, which has its channels. Raises RefusedError, as :meth:`own` does."""
+        return self.copied(view, compact(view, self.sizes), what)
+
+    def copied(self, view: View, target: View, what: str) -> View:
+        self.copy(view, target, what)
+        return target
+
+    def moved(
+        self, view: View, index: Mapping[int, Index], size: Sequence[int], what: str, *, filling: int = 0
+    ) -> View:
+        """A copy with other places along some dimensions, of `size`; `filling` where there is no source."""
+        target = compact(view, self.sizes, size)
+        self.copy(view, target, what, index, filling=filling)
+        return target
+
+    def copy(
+        self,
+        source: View,
+        target: View,
+        what: str,
+        index: Mapping[int, Index] | None = None,
+        *,
+        filling: int = 0,
+        words_only: bool = False,
+    ) -> None:
+        """Commands that copy a view to another one, see :func:`copied`. Raises RefusedError, about `what`.
+
+        filling: of channels that fill up a block, where these are moved one by one; not with `words_only`.
+        """
+        s, t = source.buffer, target.buffer
+        assert isinstance(s, Map) and isinstance(t, Map)
+        try:
+            commands = copied(source, target, self.sizes, what, index)
+        except RefusedError:
+            if index or words_only:
+                raise
+            reordered(source, target, self, what, filling)
+            return
+        for command in commands:
+            self.gather(command, s, t, filling=filling)
+
+    def gather(self, of: Gather, x: Map, out: Map, other: Map | None = None, *, filling: int = 0) -> None:
+        """A command that gathers words of maps. filling: the value of what no run takes from one."""
+        runs = tuple((int(run.source), run.first, run.words) for run in of.runs)
+        name = f"{len(runs)} runs of {out.name}"
+        table = self.put(self.pack(pack_runs, runs, [], 16 * divide_up(len(runs), 8), name))
+        command = VectorCommand(
+            operation=VectorOperation.GATHER,
+            channels=CHANNELS,
+            pixels=of.pixels,
+            heads=of.heads,
+            input_head=of.input_head,
+            output_head=of.output_head,
+            other_head=of.other_head,
+            taken=(max(1, of.taken(Source.INPUT)), of.taken(Source.OTHER)),
+            runs=len(runs),
+            zero=filling,
+            input=self.place(x) + of.input,
+            input_after=self.after(x),
+            output=self.place(out) + of.output,
+            params=table,
+        )
+        if other is not None:
+            command = replace(command, other=self.place(other) + of.other, other_after=self.after(other))
+        self._append_vector(command)
+        self.written(out)
+

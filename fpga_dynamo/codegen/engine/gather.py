@@ -1,0 +1,279 @@
+"""Copies of feature maps in another order, as commands of the vector side that gather words.
+
+A word is 16 channels of a pixel. What moves whole words is a sum of steps along the dimensions of a view, for the
+source as for the target. Dimensions within a plane of the target become a table of runs. The others, from block to
+block and from image to image, become the heads of a command where their steps are whole lines; else each index is a
+command of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from math import prod
+
+import torch
+
+from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
+from fpga_dynamo.ir.view import View
+
+from .maps import Map, RefusedError, ends_with_blocks
+from .sizes import LINE_BYTES, EngineSizes
+
+_MOST_COMMANDS = 128
+"""Of a copy. A command takes hundreds of cycles."""
+_FILLED = -(1 << 40)
+"""What makes the number of a word negative, of those that no map has."""
+
+
+class Source(IntEnum):
+    """Where a run begins, `gather_source` in hls_kernels/engine/vector/record.hpp."""
+
+    INPUT = 0
+    OTHER = 1
+    FILL = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """`words` words of a source from the `first` on, which is counted from the begin of its block."""
+
+    source: Source
+    first: int
+    words: int
+
+
+@dataclass(frozen=True)
+class Gather:
+    """A command: `pixels` words of each plane of the target. input, other, output: lines from the begin of the maps.
+
+    heads: planes, outer and inner ones; the steps between them are lines.
+    """
+
+    runs: tuple[Run, ...]
+    pixels: int
+    input: int = 0
+    output: int = 0
+    heads: tuple[int, int] = (1, 1)
+    input_head: tuple[int, int] = (0, 0)
+    other: int = 0
+    other_head: tuple[int, int] = (0, 0)
+    output_head: tuple[int, int] = (0, 0)
+
+    def taken(self, source: Source) -> int:
+        """Words of a source's block that runs name."""
+        return max((run.first + run.words for run in self.runs if run.source is source), default=0)
+
+
+Index = tuple[int | None, ...]
+"""Of a dimension of the target: its places in the source, in order; None where a filling is."""
+
+
+@dataclass(frozen=True)
+class _Dimension:
+    """Words from one place to the next, in the source and the target. index: the source's places, if not in order."""
+
+    size: int
+    source: int
+    target: int
+    index: Index | None = None
+
+    @property
+    def places(self) -> Index:
+        return tuple(range(self.size)) if self.index is None else self.index
+
+
+def copied(
+    source: View, target: View, sizes: EngineSizes, what: str, index: Mapping[int, Index] | None = None
+) -> list[Gather]:
+    """The commands that copy `source` to `target`, of the same shape but for the dimensions that `index` names.
+
+    Raises RefusedError, about `what`.
+    """
+    s, t = source.buffer, target.buffer
+    assert isinstance(s, Map) and isinstance(t, Map)
+    inner, outer = _dimensions(source, target, sizes, what, index or {})
+    begin, to = _word(source.offset, s, sizes), _word(target.offset, t, sizes)
+    pixels = prod(d.size for d in inner)
+    beat = sizes.beat
+    if to % beat or (pixels % beat and to % (t.plane * beat) + pixels != t.pixels):
+        raise RefusedError(f"{what} would begin or end within a line of 64 bytes")
+    heads, singles = _heads(outer, beat)
+    if prod(d.size for d in singles) > _MOST_COMMANDS:
+        raise RefusedError(f"{what} takes more than {_MOST_COMMANDS} commands to reorder")
+    two = [*(_Dimension(1, 0, 0) for _ in range(2 - len(heads))), *heads]
+    found = []
+    for place in itertools.product(*(range(d.size) for d in singles)):
+        sources = [d.places[i] for i, d in zip(place, singles, strict=True)]
+        steps = [i * d.source for i, d in zip(sources, singles, strict=True) if i is not None]
+        first = begin + sum(steps)
+        runs = [Run(Source.FILL, 0, pixels)] if None in sources else _runs(inner, first % beat)
+        found.append(
+            Gather(
+                filled(runs, pixels, sizes),
+                pixels,
+                first // beat,
+                (to + sum(i * d.target for i, d in zip(place, singles, strict=True))) // beat,
+                heads=(two[0].size, two[1].size),
+                input_head=(two[0].source // beat, two[1].source // beat),
+                output_head=(two[0].target // beat, two[1].target // beat),
+            )
+        )
+    return found
+
+
+def compact(view: View, sizes: EngineSizes, shape: Sequence[int] | None = None) -> View:
+    """A view like this one of a map of its own, in which heads are images. A copy of it is left to the caller.
+
+    shape: that of the map, the view's if left out.
+    """
+    size_of = tuple(view.shape if shape is None else shape)
+    images, pixels, channels = [], [], 1
+    for d, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+        if size == 1 and size_of[d] == 1:
+            continue
+        if stride == CHANNEL:
+            channels = size_of[d]
+        elif stride and stride < IMAGE and _channel(stride) == 0:
+            pixels.append(d)
+        else:
+            images.append(d)
+    strides = [CHANNEL if stride == CHANNEL else PIXEL for stride in view.strides]  # of sizes of 1 too
+    counts = []
+    for dims, unit in ((images, IMAGE), (pixels, PIXEL)):
+        step = 1
+        for d in sorted(dims, key=lambda d: (view.strides[d], -d)):
+            strides[d] = step * unit
+            step *= size_of[d]
+        counts.append(step)
+    of = Map(counts[0], counts[1], channels, sizes, view.buffer.name)
+    return View(of, size_of, tuple(strides), 0, view.dtype)
+
+
+def filled(runs: Iterable[Run], pixels: int, sizes: EngineSizes) -> tuple[Run, ...]:
+    """With the words that fill up the last line."""
+    rest = -pixels % sizes.beat
+    return (*runs, Run(Source.FILL, 0, rest)) if rest else tuple(runs)
+
+
+def pack_runs(runs: tuple[tuple[int, int, int], ...]) -> torch.Tensor:
+    """The table of (source, first, words) as it lies in memory: uint32, eight runs in a line."""
+    table = torch.zeros(-(-len(runs) // 8) * 8, 2, dtype=torch.int64)
+    if runs:
+        numbers = torch.tensor(runs, dtype=torch.int64)
+        table[: len(runs), 0] = numbers[:, 0] << 30 | numbers[:, 1]
+        table[: len(runs), 1] = numbers[:, 2]
+    return table.flatten().to(torch.uint32).view(torch.int32)
+
+
+@dataclass(frozen=True)
+class ConstantLayout:
+    """Settings of :func:`pack_constant`: a view of all of an int8 map, and the map's images, blocks and lines a block.
+
+    filling: of channels that fill up a block.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    images: int
+    blocks: int
+    plane: int
+    filling: int
+
+
+def pack_constant(settings: ConstantLayout, value: torch.Tensor) -> torch.Tensor:
+    """The content of a map."""
+    plane = settings.plane * LINE_BYTES
+    places = torch.zeros((1,) * len(settings.shape), dtype=torch.int64)
+    for d, (size, stride) in enumerate(zip(settings.shape, settings.strides, strict=True)):
+        if size == 1:
+            continue
+        image, rest = divmod(stride, IMAGE)
+        pixel, channel = divmod(rest, PIXEL)
+        at = torch.arange(size)
+        channels = at * channel
+        steps = at * image * settings.blocks * plane + at * pixel * CHANNELS
+        steps = steps + channels // CHANNELS * plane + channels % CHANNELS
+        places = places + steps.view(-1, *(1,) * (len(settings.shape) - 1 - d))
+    content = torch.full((settings.images * settings.blocks * plane,), settings.filling, dtype=torch.int8)
+    content[places.flatten()] = value.expand(settings.shape).flatten()
+    return content
+
+
+def _runs(inner: Sequence[_Dimension], first: int) -> list[Run]:
+    """Of dimensions from outermost to innermost in the target's plane, whose source begins at word `first`."""
+    words = torch.full((1,), first, dtype=torch.int64)
+    for d in inner:
+        steps = torch.tensor([_FILLED if i is None else i * d.source for i in d.places], dtype=torch.int64)
+        words = (words.view(-1, 1) + steps).flatten()
+    words = words.clamp(min=-1)
+    breaks = torch.where(words[:-1] < 0, words[1:] >= 0, words[1:] - words[:-1] != 1).nonzero().flatten() + 1
+    found = []
+    for begin, end in itertools.pairwise([0, *breaks.tolist(), len(words)]):
+        word = int(words[begin])
+        found.append(Run(Source.FILL if word < 0 else Source.INPUT, max(word, 0), end - begin))
+    return found
+
+
+def _dimensions(
+    source: View, target: View, sizes: EngineSizes, what: str, index: Mapping[int, Index]
+) -> tuple[list[_Dimension], list[_Dimension]]:
+    """The dimensions within a plane of the target, from outermost to innermost, and the others."""
+    s, t = source.buffer, target.buffer
+    assert isinstance(s, Map) and isinstance(t, Map)
+    inner: list[_Dimension] = []
+    outer: list[_Dimension] = []
+    channels = 1
+    for n, (size, a, b) in enumerate(zip(target.shape, source.strides, target.strides, strict=True)):
+        if size == 1 and n not in index:
+            continue
+        count = size
+        if a == CHANNEL and b == CHANNEL:
+            if n in index:
+                raise RefusedError(f"{what} has another order of channels, and the engine moves blocks of {CHANNELS}")
+            channels, count, a, b = size, -(-size // CHANNELS), CHANNELS, CHANNELS
+        if _channel(a) % CHANNELS or _channel(b) % CHANNELS:
+            raise RefusedError(f"{what} has another order of channels, and the engine moves blocks of {CHANNELS}")
+        d = _Dimension(count, _word(a, s, sizes), _word(b, t, sizes), index.get(n))
+        (inner if b % IMAGE >= PIXEL and _channel(b) == 0 and b < IMAGE else outer).append(d)
+    for view in (source, target):
+        first = _channel(view.offset)
+        if first % CHANNELS:
+            raise RefusedError(f"{what} begins at channel {first}; multiples of {CHANNELS} are supported")
+        # The channels that fill a block go along.
+        if not ends_with_blocks(view, channels):
+            raise RefusedError(f"{what} ends within a block of {CHANNELS} channels")
+    inner.sort(key=lambda d: (-d.target, -d.size))
+    step = 1
+    for d in reversed(inner):
+        if d.target != step:
+            raise RefusedError(f"{what} has gaps")
+        step *= d.size
+    return inner, outer
+
+
+def _channel(stride: int) -> int:
+    return stride % PIXEL
+
+
+def _word(stride: int, of: Map, sizes: EngineSizes) -> int:
+    """A stride of a view, or an offset, in words of its map."""
+    image, rest = divmod(stride, IMAGE)
+    pixel, channel = divmod(rest, PIXEL)
+    return (image * of.image_lines + channel // CHANNELS * of.plane) * sizes.beat + pixel
+
+
+def _heads(outer: Sequence[_Dimension], beat: int) -> tuple[list[_Dimension], list[_Dimension]]:
+    """Up to two dimensions that become heads, and the others."""
+    merged: list[_Dimension] = []
+    for d in sorted(outer, key=lambda d: -d.target):
+        last = merged[-1] if merged else None
+        plain = last is not None and last.index is None and d.index is None
+        if last and plain and (last.source, last.target) == (d.source * d.size, d.target * d.size):
+            merged[-1] = _Dimension(last.size * d.size, d.source, d.target)
+        else:
+            merged.append(d)
+    whole = sorted((d for d in merged if d.source % beat == 0 and d.index is None), key=lambda d: -d.size)[:2]
+    return whole, [d for d in merged if d not in whole]

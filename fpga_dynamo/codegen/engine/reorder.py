@@ -1,0 +1,299 @@
+"""Elements of int8 maps in an order that words alone cannot have: channels by products with 0 and 1, which are exact.
+
+Pixels become channels by a product of an identity matrix with the map as second operand, a head for each image.
+Channels move to other places by a product of 1 x 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Protocol
+
+import torch
+
+from fpga_dynamo.codegen.requantize import channels
+from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
+from fpga_dynamo.ir.elements import F32, I8, Element
+from fpga_dynamo.ir.view import Buffer, View
+from fpga_dynamo.ir.weights import Expression, WeightBuffer
+
+from .command import MacCommand, WeightKind, divide_up
+from .gather import ConstantLayout, pack_constant
+from .layout import pack_weight, weight_bytes
+from .maps import Images, Map, RefusedError, ends_with_blocks
+from .parts import Part
+from .sizes import LINE_BYTES, EngineSizes
+
+_WORDS = 3 * CHANNELS
+"""Of a block's parameters: offset, scale and bias of each channel."""
+
+
+
+class Commands(Protocol):
+    """What an emitter offers: packs, and commands."""
+
+    sizes: EngineSizes
+
+    def pack(
+        self,
+        layout: Callable[..., torch.Tensor],
+        params: Hashable,
+        operands: Sequence[Expression | None],
+        count: int,
+        name: str = "",
+        element: Element = F32,
+    ) -> WeightBuffer: ...
+
+    def put(self, buffer: Buffer) -> int: ...
+
+    def copy(self, source: View, target: View, what: str, *, filling: int = 0, words_only: bool = False) -> None: ...
+
+    def copy_constant(self, of: Map, content: Buffer) -> None: ...
+
+    def mac(
+        self,
+        command: MacCommand,
+        x: Images,
+        out: Images,
+        params: Callable[[MacCommand, int], int],
+        weight: Callable[[Part], int] | None = None,
+        *,
+        second: Images | None = None,
+        residual: Images | None = None,
+        macs: int = 0,
+    ) -> None: ...
+
+
+Places = tuple[int, ...]
+"""Of each channel the one of the input; -1: none."""
+
+
+def reordered(source: View, target: View, emitter: Commands, what: str, filling: int) -> None:
+    """Commands that copy a view to one of the same shape whose channels are others. Raises RefusedError, about `what`.
+
+    filling: of channels that fill up a block.
+    """
+    source, target_of = _in_blocks(source, emitter, what, filling), _in_blocks_of_target(target, emitter, what)
+    of, to = _channel_dimension(source), _channel_dimension(target_of)
+    if of is not None and to is not None and of != to:
+        source = _transposed(source, of, to, emitter, what, filling)
+    emitter.copy(source, target_of, what, filling=filling, words_only=True)
+    if target_of is not target:
+        _close_up(target_of, target, emitter)
+
+
+def _channel_dimension(view: View) -> int | None:
+    """The dimension along which channels lie; None if there is but one channel."""
+    found = (d for d, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)) if size > 1 == stride)
+    return next(found, None)
+
+
+# --- pixels as channels -----------------------------------------------------------------------------------------------
+
+
+def _transposed(view: View, of: int, to: int, emitter: Commands, what: str, filling: int) -> View:
+    """The elements of a view whose channels are dimension `of`, in a map whose channels are dimension `to`."""
+    strides, step = [CHANNEL] * len(view.shape), 1
+    for d in reversed(range(len(view.shape))):
+        if d not in (of, to):
+            strides[d] = step * IMAGE
+            step *= view.shape[d]
+    pixels, depth = view.shape[to], view.shape[of]
+    strides[of], strides[to] = CHANNEL, PIXEL
+    matrices = Map(step, pixels, depth, emitter.sizes, view.buffer.name)
+    emitter.copy(view, View(matrices, view.shape, tuple(strides)), what, words_only=True)
+    strides[of], strides[to] = PIXEL, CHANNEL
+    result = Map(step, depth, pixels, emitter.sizes, view.buffer.name)
+    rows = Images(result, step, pixels, 1, depth)
+    command = MacCommand(
+        weight_kind=WeightKind.MAP,
+        weight_plane=matrices.plane,
+        in_blocks=divide_up(depth, CHANNELS),
+        in_width=depth,
+        out_blocks=divide_up(pixels, CHANNELS),
+        out_width=depth,
+        group_in=depth,
+        group_out=divide_up(pixels, CHANNELS) * CHANNELS,
+        heads=(1, step),
+        weight_head=(0, matrices.image_lines),
+        output_head=(0, result.image_lines),
+        zero=filling,
+    )
+    ones = Images(_identity(depth, emitter), 1, depth, 1, depth)
+    params = _exact((True,) * pixels, filling, emitter)
+    emitter.mac(command, ones, rows, params, second=Images(matrices, step, depth, 1, pixels))
+    return View(result, view.shape, tuple(strides), 0, view.dtype)
+
+
+def _identity(size: int, emitter: Commands) -> Map:
+    """The map of an identity matrix."""
+    of = Map(1, size, size, emitter.sizes, f"identity of {size}")
+    settings = ConstantLayout((size, size), (PIXEL, CHANNEL), 1, of.blocks, of.plane, 0)
+    emitter.copy_constant(of, emitter.pack(pack_identity, settings, [], of.lines * LINE_BYTES, of.name, I8))
+    return of
+
+
+def pack_identity(settings: ConstantLayout) -> torch.Tensor:
+    return pack_constant(settings, torch.eye(settings.shape[0], dtype=torch.int8))
+
+
+# --- channels in other places -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Channels:
+    """The dimensions of a view that lie in its channels: sizes and strides, outermost first; and the first channel."""
+
+    dims: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    first: int
+
+    @classmethod
+    def of(cls, view: View) -> _Channels:
+        sizes = zip(view.shape, view.strides, strict=True)
+        steps = [(d, size, stride % PIXEL) for d, (size, stride) in enumerate(sizes) if size > 1 and stride % PIXEL]
+        found = sorted(steps, key=lambda step: -step[2])
+        dims, counts, strides = (tuple(step[n] for step in found) for n in range(3))
+        return cls(dims, counts, strides, view.offset % PIXEL)
+
+    @property
+    def inner(self) -> int:
+        """Neighbouring channels."""
+        return self.sizes[-1] if self.strides[-1:] == (CHANNEL,) else 1
+
+    def is_in_blocks(self, view: View) -> bool:
+        """Whether whole blocks stay together, but for what fills up the last one."""
+        whole = not (self.first % CHANNELS or any(stride % CHANNELS for stride in self.strides if stride != CHANNEL))
+        return whole and ends_with_blocks(view, self.inner)
+
+    def places(self) -> list[int]:
+        """The channel of each index, in order."""
+        indices = product(*(range(size) for size in self.sizes))
+        return [self.first + sum(i * step for i, step in zip(index, self.strides, strict=True)) for index in indices]
+
+    @property
+    def pitch(self) -> int:
+        """Channels from one run of neighbouring ones to the next, where each begins a block."""
+        return divide_up(self.inner, CHANNELS) * CHANNELS
+
+    def spread(self) -> list[int]:
+        """What :meth:`places` would be in such a map."""
+        return [n // self.inner * self.pitch + n % self.inner for n in range(prod(self.sizes))]
+
+    def spread_strides(self) -> tuple[int, ...]:
+        strides, step = [], self.pitch
+        for size, stride in zip(reversed(self.sizes), reversed(self.strides), strict=True):
+            if stride == CHANNEL:
+                strides.append(CHANNEL)
+            else:
+                strides.append(step)
+                step *= size
+        return tuple(reversed(strides))
+
+
+def _in_blocks(view: View, emitter: Commands, what: str, filling: int) -> View:
+    """A view whose runs of channels begin blocks, as it is or of a copy."""
+    of = view.buffer
+    assert isinstance(of, Map)
+    own = _Channels.of(view)
+    if own.is_in_blocks(view):
+        return view
+    spread = _spread(view, own, emitter)
+    to = spread.buffer
+    assert isinstance(to, Map)
+    order = [-1] * to.channels
+    for new, old in zip(own.spread(), own.places(), strict=True):
+        order[new] = old
+    _select(of, to, tuple(order), filling, emitter)
+    return spread
+
+
+def _in_blocks_of_target(view: View, emitter: Commands, what: str) -> View:
+    """The same of a view that is written."""
+    of = view.buffer
+    assert isinstance(of, Map)
+    own = _Channels.of(view)
+    if own.is_in_blocks(view):
+        return view
+    if len(own.places()) != of.channels:
+        raise RefusedError(f"{what} begins or ends within a block of {CHANNELS} channels")
+    return _spread(view, own, emitter)
+
+
+def _spread(view: View, own: _Channels, emitter: Commands) -> View:
+    """A view of a map of as many images and pixels, whose runs of channels begin blocks."""
+    of = view.buffer
+    assert isinstance(of, Map)
+    strides = list(view.strides)
+    for d, stride in zip(own.dims, own.spread_strides(), strict=True):
+        strides[d] = strides[d] // PIXEL * PIXEL + stride
+    count = max(own.spread(), default=0) + 1
+    to = Map(of.images, of.pixels, count, emitter.sizes, of.name)
+    to.run = own.inner
+    return View(to, view.shape, tuple(strides), view.offset - own.first, view.dtype)
+
+
+def _close_up(source: View, target: View, emitter: Commands) -> None:
+    """All channels of the target's map from one where runs of them begin blocks."""
+    of, to = source.buffer, target.buffer
+    assert isinstance(of, Map) and isinstance(to, Map)
+    own = _Channels.of(target)
+    order = [-1] * to.channels
+    for new, old in zip(own.places(), own.spread(), strict=True):
+        order[new] = old
+    _select(of, to, tuple(order), 0, emitter)
+
+
+def _select(of: Map, to: Map, order: Places, filling: int, emitter: Commands) -> None:
+    x, y = (Images(m, m.images, m.channels, 1, m.pixels) for m in (of, to))
+    command = MacCommand(
+        in_blocks=of.blocks,
+        in_width=of.pixels,
+        out_blocks=to.blocks,
+        out_width=to.pixels,
+        group_in=of.blocks * CHANNELS,
+        group_out=to.blocks * CHANNELS,
+        images=of.images,
+        zero=filling,
+    )
+
+    def weight(part: Part) -> int:
+        own = (part.command, emitter.sizes, order[part.block * CHANNELS :], part.channels)
+        count = weight_bytes(part.command, emitter.sizes)
+        return emitter.put(emitter.pack(pack_selection, own, [], count, f"places of {to.name}'s channels", I8))
+
+    emitter.mac(command, x, y, _exact(tuple(old >= 0 for old in order), filling, emitter), weight)
+
+
+def pack_selection(params: tuple[MacCommand, object, Places, tuple[int, int] | None]) -> torch.Tensor:
+    """Weights of 0 and 1; params: command, sizes, the input of each output channel (-1: none), which inputs it has."""
+    command, sizes, order, span = params
+    first, behind = span or (0, command.in_blocks * CHANNELS)
+    weight = torch.zeros(command.out_blocks * CHANNELS, behind - first, 1, 1, dtype=torch.int8)
+    for place, channel in enumerate(order[: weight.shape[0]]):
+        if first <= channel < behind:
+            weight[place, channel - first] = 1
+    return pack_weight((command, sizes), weight)
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def _exact(real: Sequence[bool], filling: int, emitter: Commands) -> Callable[[MacCommand, int], int]:
+    """Parameters that leave sums as they are where a channel is real, and give `filling` elsewhere."""
+    words = _WORDS * divide_up(len(real), CHANNELS)
+    constants = emitter.pack(pack_exact, (tuple(real), filling), [], words, f"scales of 1 of {len(real)} channels")
+    return lambda cut, first: emitter.put(constants) + cut.params
+
+
+def pack_exact(params: tuple[tuple[bool, ...], int]) -> torch.Tensor:
+    """int32 [block][offset, scale, bias][16]."""
+    real, filling = torch.tensor(params[0]), params[1]
+    found = channels(real.double(), 0.0, 256.0, torch.where(real, -filling, 0).int())
+    own = torch.stack([found.offset, torch.where(real, found.scale, 0), found.bias])
+    own = torch.nn.functional.pad(own, (0, -len(real) % CHANNELS)).reshape(3, -1, CHANNELS)
+    return own.permute(1, 0, 2).contiguous().flatten()
