@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.counting import EngineRun, SharedCard, counted
 from fpga_dynamo.tools.estimate.program import lower_for_engine
 from tests.lowering.test_engine_floats import Deep
+from tests.lowering.test_engine_gather import Attention, Tokens, Windows
 from tests.lowering.test_engine_lowering import CARD, Residual
 from tests.lowering.test_engine_phases import Skipped
 
@@ -38,6 +40,21 @@ def test_two_units_have_eagers_bits(network: type[nn.Module]) -> None:
     found = counted(program, SharedCard(program.engine, "u250"), captured.tensors())
     assert not found.differences and found.values
     assert list(found.ends[0]) == sorted(found.ends[0]) and found.ends[0][-1] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "size"), [(Windows, (1, 3, 14, 21)), (lambda: Attention(3, 24, bias=True), (2, 10, 72)), (Tokens, (3, 10, 64))]
+)
+def test_copies_of_two_units_have_eagers_bits(make: Callable[[], nn.Module], size: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(size)
+    converted = quantize(make().eval(), [(x,)], scales="pow2", bias="int32", progress=False)
+    captured = capture(converted, (x,))
+    program = lower_for_engine(captured.module, engine(2, replace(SIZES, gather=True)), captured.static)
+    assert len(program.lists.launches) == 1
+    found = counted(program, SharedCard(program.engine, "u250"), captured.tensors())
+    assert not found.differences and found.values
 
 
 @pytest.mark.slow
