@@ -44,7 +44,8 @@ def test_two_units_have_eagers_bits(network: type[nn.Module]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "size"), [(Windows, (1, 3, 14, 21)), (lambda: Attention(3, 24, bias=True), (2, 10, 72)), (Tokens, (3, 10, 64))]
+    ("make", "size"),
+    [(Windows, (1, 3, 14, 21)), (lambda: Attention(3, 24, bias=True), (2, 10, 72)), (Tokens, (3, 10, 64))],
 )
 def test_copies_of_two_units_have_eagers_bits(make: Callable[[], nn.Module], size: tuple[int, ...]) -> None:
     torch.manual_seed(0)
