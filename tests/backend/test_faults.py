@@ -363,7 +363,7 @@ def test_after_a_refused_xclbin_the_card_is_opened_again(monkeypatch: pytest.Mon
 
     target = card.open_card(Options()).target
     monkeypatch.setattr(card, "_cards", {})
-    monkeypatch.setattr(card, "_target", lambda path: replace(target, uuid=path.name))
+    monkeypatch.setattr(card, "read_target", lambda path: replace(target, uuid=path.name))
     monkeypatch.setattr(card, "Card", FakeCard)
     taken = card.open_card(Options(xclbin="taken"))
     assert card.open_card(Options(xclbin="taken")) is taken
