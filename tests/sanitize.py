@@ -52,12 +52,17 @@ class _Instrumented:
 
 def _library(name: str) -> str:
     """The path of a sanitizer's run-time library, which has to be loaded before Python."""
-    command = [os.environ.get("CXX", "g++"), f"-print-file-name={name}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    compiler = os.environ.get("CXX", "g++")
+    command = [compiler, f"-print-file-name={name}"]
+    path = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    if not Path(path).is_absolute():  # the compiler repeats the name of a file that it does not find
+        raise SystemExit(f"tests.sanitize: {compiler} has no {name}: install the sanitizer libraries of this compiler")
+    return path
 
 
 def _rerun(arguments: list[str]) -> int:
     """Builds the module, and starts this program again with the sanitizers' libraries loaded first."""
+    libraries = ":".join(map(_library, ("libasan.so", "libubsan.so")))
     configure(
         FOLDER, f"-DFPGA_DYNAMO_SANITIZE={SANITIZERS}", "-DFPGA_DYNAMO_XRT=OFF", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"
     )
@@ -66,7 +71,7 @@ def _rerun(arguments: list[str]) -> int:
     address = ["detect_leaks=0", "detect_stack_use_after_return=0", *(f"handle_{name}=0" for name in _CARD_HANDLES)]
     environment = {
         **os.environ,
-        "LD_PRELOAD": f"{_library('libasan.so')}:{_library('libubsan.so')}",
+        "LD_PRELOAD": libraries,
         "ASAN_OPTIONS": ":".join(address),
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     }
@@ -85,7 +90,8 @@ def main(arguments: list[str]) -> int:
 
     if _native.__file__ is None or not Path(_native.__file__).samefile(module):
         raise SystemExit(f"tests.sanitize: the instrumented module {module} was not loaded, but {_native.__file__}")
-    return int(pytest.main(["-q", "-m", "not slow", *(arguments or TESTS)]))
+    # A report goes to file descriptor 2 and ends the process: pytest must not capture it.
+    return int(pytest.main(["-q", "-m", "not slow", "--capture=sys", *(arguments or TESTS)]))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from fpga_dynamo.testing.fuzz import Failure, run_fuzz
 from fpga_dynamo.testing.graphs import Graph
 from fpga_dynamo.testing.inputs import BATCHES, input_lists
 from fpga_dynamo.testing.quantised import fuzz_quantised
-from fpga_dynamo.testing.reference import Mismatch
+from fpga_dynamo.testing.reference import Mismatch, strides_that_matter
 from tests.marks import EXTENDED
 
 FEW, MANY = 8, 60
@@ -151,6 +151,19 @@ def test_the_first_failure_is_kept_where_a_smaller_model_fails_in_another_way(mo
 
     assert "has strides" in small.message and len(small.graph.instructions) == 1
     assert "is off by" in first.message and first.graph is large[0]
+
+
+def test_a_control_gives_the_strides_that_tracing_predicts_with_dynamic_sizes_too() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x[:, :, torch.tensor([0, 0])]
+
+    torch.compiler.reset()
+    control = torch.compile(model, backend=fuzz.CONTROLS[1], dynamic=True)
+    for size in (2, 3):
+        x = torch.randn(1, 1, 1, size, 1).as_strided((1, 1, 1, size, 1), (1, 1, 1, 1, size))
+        answer = control(x)
+        assert torch.equal(answer, model(x))
+        assert strides_that_matter(answer) == strides_that_matter(model(x.to("meta")))
 
 
 def test_a_launch_that_fails_is_a_failure_though_eager_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
@@ -232,10 +233,99 @@ def test_a_gradient_of_a_softmax_errs_by_its_sum(backward: Any, result: float) -
     assert FLOAT32_ULP / 100 < gradient.abs().max() < 4 * FLOAT32_ULP, "0 but for the rounding of a sum of one"
 
 
-def test_a_limit_for_which_eager_has_nan_is_right() -> None:
-    nan, inf = torch.tensor([torch.nan]), torch.tensor([torch.inf])
-    assert_close_to_eager(inf, nan, inf.double())
-    assert_close_to_eager(nan, nan, inf.double())
-    for wrong in (-inf, torch.zeros(1)):
+def test_float64_is_right_where_eager_mode_is_not_finite() -> None:
+    nan, inf, one, large = (torch.tensor([value]) for value in (torch.nan, torch.inf, 1.0, 1e60))
+    large = torch.tensor([1e60], dtype=torch.float64)  # infinite in float32
+    for exact, eager, compiled in (
+        (inf.double(), nan, inf),
+        (large, nan, inf),
+        (-large, nan, -inf),
+        (one.double(), nan, one),
+        (one.double(), inf, one),
+        (one.double(), -inf, one + 2.0**-23),
+        (one.double(), nan, nan),
+        (large, nan, nan),
+        (one.double(), inf, inf),
+    ):
+        assert_close_to_eager(compiled, eager, exact)
+    for exact, eager, compiled in (
+        (inf.double(), nan, -inf),
+        (inf.double(), nan, one),
+        (large, nan, one),
+        (large, inf, -inf),
+        (large, inf, nan),
+        (one.double(), nan, inf),
+        (one.double(), nan, 1.01 * one),
+        (one.double(), inf, 1.01 * one),
+        (one.double(), inf, nan),
+        (nan.double(), nan, one),
+    ):
         with pytest.raises(Mismatch):
-            assert_close_to_eager(wrong, nan, inf.double())
+            assert_close_to_eager(compiled, eager, exact)
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_not_finite_where_eager_mode_is_finite_is_wrong(wrong: float) -> None:
+    for eager, exact in ((1.0, 1.0), (3e38, 1e60), (1.0, wrong)):
+        with pytest.raises(Mismatch):
+            assert_close_to_eager(torch.tensor([wrong]), torch.tensor([eager]), torch.tensor([exact]).double())
+
+
+def test_an_element_beyond_float32_hides_no_error_of_another() -> None:
+    exact = torch.tensor([1.0, 1e60], dtype=torch.float64)
+    for eager in (torch.inf, 3e38):
+        expected = torch.tensor([1.0, eager])
+        assert_close_to_eager(expected.clone(), expected, exact)
+    wrong = torch.tensor([1.01, torch.inf])
+    with pytest.raises(Mismatch, match="is off by"):
+        assert_close_to_eager(wrong, torch.tensor([1.0, torch.inf]), exact)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x * x, x * 1e30])
+
+    noise = reference(_Calls(model), lambda: (torch.tensor([1e-30, 1e30]),)).noise
+    assert noise[0][0] < 1e54
+
+
+_SHAPES: list[tuple[Callable[..., torch.Tensor], tuple[int, ...], tuple[int, ...]]] = [
+    (torch.matmul, (1, 2), (2, 1)),
+    (torch.bmm, (1, 1, 2), (1, 2, 1)),
+    (torch.dot, (2,), (2,)),
+    (F.conv1d, (1, 2, 1), (1, 2, 1)),
+]
+
+
+@pytest.mark.parametrize(("product", "left", "right"), _SHAPES, ids=["mm", "bmm", "dot", "convolution"])
+def test_a_product_whose_order_of_summation_overflows_is_undecided(
+    product: Callable[..., torch.Tensor], left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    def check(*pairs: tuple[float, float]) -> None:
+        a, b = (torch.tensor(numbers) for numbers in zip(*pairs, strict=True))
+        reference(_Calls(product), lambda: (a.reshape(left), b.reshape(right)))
+
+    for undecided in (
+        ((1e30, 2e30), (1e30, -1e30)),  # NaN, or with a fused multiply-add the infinity of the first product
+        ((torch.inf, 1.0), (1e30, -1e30)),
+    ):
+        with pytest.raises(Undecided, match="how they go about"):
+            check(*undecided)
+    for decided in (
+        ((1e30, 1e30), (1e30, 1e30)),
+        ((1e30, 1e30), (1.0, -1.0)),
+        ((torch.inf, 1.0), (1.0, -1.0)),
+        ((torch.inf, 1.0), (torch.inf, -1.0)),
+        ((torch.inf, 0.0), (1e30, -1e30)),
+        ((torch.nan, 1.0), (1e30, -1e30)),
+        ((1e10, 1e10), (1e10, -1e10)),
+    ):
+        check(*decided)
+
+
+def test_a_gradient_of_a_convolution_whose_order_of_summation_overflows_is_undecided() -> None:
+    convolution = torch.nn.Conv1d(1, 2, 1, bias=False)
+    with torch.no_grad():
+        convolution.weight.fill_(1e30)  # the gradients of the two outputs have opposite signs
+    for scale, undecided in ((1e30, True), (1.0, False)):
+        model = torch.nn.Sequential(convolution, _Calls(lambda y, scale=scale: y * scale))
+        with pytest.raises(Undecided) if undecided else contextlib.nullcontext():
+            reference(model, lambda: (torch.ones(1, 1, 1),), backward=True)

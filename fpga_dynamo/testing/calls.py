@@ -18,7 +18,7 @@ from fpga_dynamo.testing.reference import (
     Mismatch,
     assert_close_to_eager,
     assert_same_kind,
-    measure,
+    deviation,
     sharing,
     strides_that_matter,
 )
@@ -145,10 +145,11 @@ def reference(
     for seed in range(noisy_runs):
         noisy, run = in_double(seed, magnitude=ulp, convolution=convolution)
         runs.append(run)
-        for errors, (_, mine), (_, theirs) in zip(noise, noisy.parts, exact.parts, strict=True):
-            for index, (disturbed, leaf) in enumerate(zip(tree_leaves(mine), tree_leaves(theirs), strict=True)):
+        for errors, *parts in zip(noise, noisy.parts, exact.parts, outcome.parts, strict=True):
+            leaves = zip(*(tree_leaves(part) for _, part in parts), strict=True)
+            for index, (disturbed, leaf, eager) in enumerate(leaves):
                 if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
-                    errors[index] = max(errors[index], measure(disturbed, disturbed, leaf).compiled)
+                    errors[index] = max(errors[index], deviation(disturbed, leaf, eager.dtype))
     runs.append(in_double(magnitude=_COARSE * ulp, convolution=2 * convolution)[1])
     runs.append(in_double(magnitude=0.0, cancel=True)[1])  # without noise, which no residue would be small beside
     if single.arbitrary:

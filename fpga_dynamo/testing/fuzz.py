@@ -31,20 +31,33 @@ from xclbin_build import atomic_file
 
 
 class _InTracedStrides(torch.fx.Interpreter):
-    """Runs a graph in eager, but gives each value that is no view the strides that tracing gave it."""
+    """Runs a graph in eager, but gives each value that is no view the strides that tracing gave it.
+
+    An instance runs once: it keeps the values of the symbols that are inputs of the graph.
+    """
+
+    def __init__(self, graph: torch.fx.GraphModule) -> None:
+        super().__init__(graph)
+        self._symbols: dict[Any, int] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
         actual = super().run_node(n)
         traced = n.meta.get("val")
+        if n.op == "placeholder" and isinstance(traced, torch.SymInt):
+            self._symbols[traced.node.expr] = actual
         if n.op != "call_function" or not isinstance(actual, torch.Tensor) or not isinstance(traced, torch.Tensor):
             return actual
-        if is_view(actual) or actual.stride() == traced.stride():
+        strides = tuple(map(self._number, traced.stride()))
+        if is_view(actual) or actual.stride() == strides:
             return actual
-        return torch.empty_strided(actual.shape, traced.stride(), dtype=actual.dtype).copy_(actual)
+        return torch.empty_strided(actual.shape, strides, dtype=actual.dtype).copy_(actual)
+
+    def _number(self, size: int | torch.SymInt) -> int:
+        return int(size.node.expr.xreplace(self._symbols)) if isinstance(size, torch.SymInt) else size
 
 
 def _as_traced(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    return _InTracedStrides(graph).run
+    return lambda *given: _InTracedStrides(graph).run(*given)
 
 
 # Backends that compute nothing themselves. What fails there in the same way is no backend's fault: tracing changes

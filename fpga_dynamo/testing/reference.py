@@ -5,7 +5,8 @@ float64. The error of a compiled model may be `factor` times that of eager float
 output. Everything that is not rounding must be equal:
 
 - structure, dtype, shape, strides and integers;
-- the places of NaN and infinities: eager mode's, or float64's infinity where eager mode has NaN;
+- the places of NaN and infinities. Where eager mode's float32 overflows inside and float64 does not, float64's value
+  rounded to float32 is right too, finite or infinite. The reverse, not finite where eager mode is, is an error;
 - which outputs share memory with which inputs, and the inputs after the call.
 """
 
@@ -54,21 +55,35 @@ def measure(
     factor: float = 4.0,
     noise: float = 0.0,
 ) -> Errors:
-    """Errors of two float32 tensors of one shape against the float64 one, over the elements where all are finite.
+    """Errors of two float32 tensors of one shape against the float64 one, each over the elements where it is finite.
 
-    `noise` is an error that a correct evaluation is known to make (see runtime/observe/rounding.py), used where
-    eager mode's own is less.
+    Where float64's value is beyond the range of eager mode's dtype, a finite result of eager mode stands in for it, as
+    the largest number that `nan_to_num` gives does. `noise` is an error that a correct evaluation is known to make (see
+    runtime/observe/rounding.py), used where eager mode's own is less.
     """
-    values = [tensor.detach().to(torch.float64) for tensor in (compiled, eager32, float64)]
-    finite = torch.isfinite(torch.stack(values)).all(0)
-    candidate, eager, exact = (value[finite] for value in values)
-    if not exact.numel():
-        return Errors(0.0, 0.0, 0.0)
-    eager_error = (eager - exact).abs().max().item()
+    candidate, eager, exact = (tensor.detach().to(torch.float64) for tensor in (compiled, eager32, float64))
+    exact = torch.where(_in_range(exact, eager32.dtype), exact, eager)
+    eager_error = _largest(eager - exact)
     # The ulp of the dtype that was computed in, so that half precision gets a floor of its own.
     ulp = torch.finfo(eager32.dtype).eps if eager32.is_floating_point() else FLOAT32_ULP
-    floor = FLOOR_ULPS * ulp * exact.abs().max().item() + UNDERFLOW
-    return Errors((candidate - exact).abs().max().item(), eager_error, factor * max(eager_error, noise) + floor)
+    floor = FLOOR_ULPS * ulp * _largest(exact) + UNDERFLOW
+    return Errors(_largest(candidate - exact), eager_error, factor * max(eager_error, noise) + floor)
+
+
+def deviation(disturbed: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> float:
+    """The largest absolute difference of two float64 tensors, over the elements that `dtype` can represent."""
+    return _largest((disturbed.detach() - exact.detach())[_in_range(exact.detach(), dtype)])
+
+
+def _in_range(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Where a float64 tensor is finite and stays so when rounded to `dtype`."""
+    return torch.isfinite(exact) & torch.isfinite(exact.to(dtype))
+
+
+def _largest(values: torch.Tensor) -> float:
+    """The largest absolute value of the finite elements, 0.0 without one."""
+    finite = values[torch.isfinite(values)]
+    return finite.abs().max().item() if finite.numel() else 0.0
 
 
 def strides_that_matter(tensor: torch.Tensor) -> list[int]:
@@ -119,9 +134,10 @@ def _assert_close(
                 f"({int(different.sum())} of {different.numel()} differ)"
             )
         return Errors(0.0, 0.0, 0.0)
-    # A function's limit, as gelu(inf) is one, is right where eager mode's float32 has NaN for it and float64 has not.
-    limits = torch.where(eager.isnan() & exact.isinf(), exact.to(eager.dtype), eager)
-    different = (_class(compiled) != _class(eager)) & (_class(compiled) != _class(limits))
+    # Eager mode's float32 overflows inside, in a square or a sum, or has NaN for a limit such as gelu(inf).
+    better = ~eager.isfinite() & ~exact.isnan()
+    right = torch.where(better, exact.to(eager.dtype), eager)
+    different = (_class(compiled) != _class(eager)) & (_class(compiled) != _class(right))
     if different.any():
         at = _first(different)
         name, test = next(

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from fpga_dynamo.runtime.observe.rounding import OperatorRecorder, in_float64
-from fpga_dynamo.testing.reference import LayoutMismatch, Mismatch, assert_close_to_eager, measure, sharing
+from fpga_dynamo.testing.reference import LayoutMismatch, Mismatch, assert_close_to_eager, deviation, sharing
 from tests.opinfo.cases import SEED, Case
 
 Call = Callable[[nn.Module | None, tuple[Any, ...], dict[str, Any]], Any]
@@ -74,12 +74,12 @@ def _assert_right(answer: Answer, expected: Answer, exactly: Callable[[], list[A
         exact, *noisy = exactly()
         if tree_flatten(exact)[1] != tree_flatten(theirs)[1]:
             raise
-        leaves = tree_leaves(exact)
+        leaves = list(zip(tree_leaves(exact), tree_leaves(theirs), strict=True))
         noise = [0.0] * len(leaves)
         for other in noisy:
-            for i, (leaf, moved) in enumerate(zip(leaves, tree_leaves(other), strict=True)):
+            for i, ((leaf, eager), moved) in enumerate(zip(leaves, tree_leaves(other), strict=True)):
                 if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.shape == moved.shape:
-                    noise[i] = max(noise[i], measure(moved, moved, leaf).compiled)
+                    noise[i] = max(noise[i], deviation(moved, leaf, eager.dtype))
         assert_close_to_eager(mine, theirs, exact, noise=noise)
 
 

@@ -49,9 +49,10 @@ pid_t thread_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 // The time that a thread of this process has used, in ns; -1 if there is no such thread.
 int64_t used_ns(pid_t thread) {
-    constexpr clockid_t OF_A_THREAD = 6;  // Linux: its own clock, exact while it runs
+    constexpr unsigned OF_A_THREAD = 6;  // Linux: its own clock, exact while it runs
+    const auto clock = static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3 | OF_A_THREAD);
     timespec used{};
-    if (clock_gettime(static_cast<clockid_t>(~static_cast<unsigned>(thread)) << 3 | OF_A_THREAD, &used) != 0) return -1;
+    if (clock_gettime(clock, &used) != 0) return -1;
     return used.tv_sec * int64_t{1000000000} + used.tv_nsec;
 }
 

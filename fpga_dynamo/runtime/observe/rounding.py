@@ -10,6 +10,7 @@ overflow) depends on rounding.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -67,6 +68,12 @@ _TRUTHS = frozenset(("logical_not", "logical_and", "logical_or", "logical_xor", 
 _NAN_BY_PLACE = frozenset(
     ("hardtanh_backward", "hardswish_backward", "elu_backward", "softshrink_backward", "hardshrink_backward")
 )
+# Sums of products, with the places of the factors among the arguments.
+_FACTORS = {
+    "mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "mv": (0, 1), "addmv": (1, 2), "dot": (0, 1),
+    "convolution": (0, 1), "convolution_backward": (0, 1, 2),
+}  # fmt: skip
+_BEYOND_FLOAT32 = 1e100  # stands for an infinity: times 0 it is 0
 # Their indices serve the backward pass only.
 _INDICES_UNSEEN = frozenset(("max_pool2d_with_indices", "adaptive_max_pool2d"))
 
@@ -231,7 +238,39 @@ def _is_arbitrary(func: Any, name: str, args: Any, kwargs: Any) -> bool:
         size = args[0].abs()
         large, small = (func(part, *args[1:], **kwargs) for part in (size.clamp_min(1), size.clamp_max(1)))
         return bool(large.isinf().any()) or bool((small < torch.finfo(size.dtype).tiny).any())
-    return False
+    return name in _FACTORS and _overflows_by_order(func, _FACTORS[name], args, kwargs)
+
+
+def _overflows_by_order(func: Any, places: tuple[int, ...], args: Any, kwargs: Any) -> bool:
+    """Whether the order of summation, or a fused multiply-add, decides which infinity or number an element becomes.
+
+    Float32 partial sums lie between minus the sum of the negative products and the sum of the positive ones.
+    """
+    factors = [args[place] for place in places]
+    if any(x.dtype not in (torch.float32, torch.bfloat16, torch.float16) or not x.numel() for x in factors):
+        return False
+    limit = torch.finfo(torch.float32).max
+    sizes = [x.abs().max().double().item() for x in factors]
+    terms = max(x.numel() for x in factors)
+    if all(a * b * terms <= limit for a, b in itertools.combinations(sizes, 2)):
+        return False
+
+    def of(*numbers: torch.Tensor) -> list[torch.Tensor]:
+        replaced = [x.double().zero_() if isinstance(x, torch.Tensor) else x for x in args]  # addends decide nothing
+        for place, x in zip(places, numbers, strict=True):
+            replaced[place] = x
+        return [x for x in tree_leaves(func(*replaced, **kwargs)) if x is not None]
+
+    wide = [x.detach().double().nan_to_num(0.0, _BEYOND_FLOAT32, -_BEYOND_FLOAT32) for x in factors]
+    plus, minus = ([(sign * x).clamp_min(0.0) for x in wide] for sign in (1, -1))
+    exact = of(*(x.detach().double() for x in factors))
+    positive = [a + b for a, b in zip(of(*plus), of(*minus), strict=True)]
+    negative = [a + b for a, b in zip(of(minus[0], *plus[1:]), of(plus[0], *minus[1:]), strict=True)]
+    return any(
+        bool((~whole.isnan() & (larger > limit) & ((smaller > limit) | (larger - smaller <= limit))).any())
+        for whole, above, below in zip(exact, positive, negative, strict=True)
+        for larger, smaller in ((above, below), (below, above))
+    )
 
 
 def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
