@@ -186,6 +186,15 @@ def test_norms_of_numbers_whose_squares_overflow() -> None:
         torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_norms_that_train_are_right_or_nan() -> None:
+    """A variance beyond float32 makes none of their results a zero that eager mode and float64 do not have."""
+    x = (torch.randn(6, 4) * 1e30).requires_grad_()
+    for norm in (lambda x: F.layer_norm(x, [4]), lambda x: F.group_norm(x, 2)):
+        found, exact = compiled(norm)(x), norm(x.detach().double())
+        right = (found.detach().double() - exact).abs() < 1e-4
+        assert (right | found.isnan()).all()
+
+
 @pytest.mark.parametrize("number", [INF, -INF, NAN])
 def test_means_of_numbers_that_are_not_finite(number: float) -> None:
     x = DATA.index_fill(1, torch.tensor([3]), number)

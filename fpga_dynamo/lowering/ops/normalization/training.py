@@ -122,6 +122,12 @@ def inverse_deviation(eps: float) -> Any:
     return lambda p, variance: p.op("RSQRT", p.op("ADD", variance, eps))
 
 
+def _inverse_of_rows(eps: float) -> Any:
+    """The same, but NaN for a variance beyond float32: eager mode's layer and group norms give NaN, batch norms 0."""
+    inverse = inverse_deviation(eps)
+    return lambda p, variance: p.op("ADD", inverse(p, variance), p.op("SUB", variance, variance))
+
+
 def _moved(momentum: float, factor: float = 1.0) -> Any:
     """old * (1 - momentum) + new * factor * momentum"""
     return lambda p, old, new: p.op("FMA", new, momentum * factor, p.op("MUL", old, 1 - momentum))
@@ -144,7 +150,8 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     )
     eps = float(arguments(node)[_EPS[node.target]])
     mean, variance = moments(emitter, x, how.dims)
-    deviation = elementwise(emitter, inverse_deviation(eps), [variance])
+    inverse = inverse_deviation(eps) if node.target is _BATCH else _inverse_of_rows(eps)
+    deviation = elementwise(emitter, inverse, [variance])
     wanted = {item.args[1]: item for item in match.outputs}
     results: dict[Any, View] = {1: mean, 2: deviation}
     if 1 in wanted and node.target in (_LAYER, _GROUP):
