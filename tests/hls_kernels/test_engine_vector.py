@@ -67,9 +67,7 @@ MUTATIONS = {
                                "asked[RUNS_AHEAD - 1].place = 0;"),
     "beats of a run": Mutation("vector/gather.hpp", "(first + static_cast<uint32_t>(run.words)",
                                "(static_cast<uint32_t>(run.words)"),
-    "the second source": Mutation("vector/gather.hpp", "(from_other ? other : input)", "input"),
-    "waiting for the second source": Mutation("vector/move.hpp", "if (gathers(c) && c.other_after)", "if (false)"),
-    "lines of a constant": Mutation("vector/gather.hpp", "if (constant) at +=", "if (false) at +="),
+    "lines of a constant": Mutation("vector/move.hpp", "if (constant) at +=", "if (false) at +="),
     "the CPU's rows": Mutation("vector/plan.hpp", "row * (c.row - of_input)", "row * of_input"),
     "the CPU's sum": Mutation("vector/cpu.hpp", "smaller((line + 1) * BEAT, c_.pixels)", "(line + 1) * BEAT"),
 }  # fmt: skip

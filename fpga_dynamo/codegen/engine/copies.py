@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
 from fpga_dynamo.ir.view import Buffer, View, dense, numel
 
 from .command import divide_up
 from .commands import CommandEmitter
-from .gather import Gather, Index, Source, compact, copied, pack_runs
+from .gather import Gather, Index, compact, copied, pack_runs
 from .maps import Images, Map, RefusedError, as_map, dense_view, images_of, rows_of
 from .reorder import reordered
 from .sizes import CHANNELS
@@ -102,8 +101,8 @@ class CopyEmitter(CommandEmitter):
         for command in commands:
             self.gather(command, s, t, filling=filling)
 
-    def gather(self, of: Gather, x: Map, out: Map, other: Map | None = None, *, filling: int = 0) -> None:
-        """A command that gathers words of maps. filling: the value of what no run takes from one."""
+    def gather(self, of: Gather, x: Map, out: Map, *, filling: int = 0) -> None:
+        """A command that gathers words of a map. filling: the value of what no run takes from one."""
         runs = tuple((int(run.source), run.first, run.words) for run in of.runs)
         name = f"{len(runs)} runs of {out.name}"
         table = self.put(self.pack(pack_runs, runs, [], 16 * divide_up(len(runs), 8), name))
@@ -114,8 +113,7 @@ class CopyEmitter(CommandEmitter):
             heads=of.heads,
             input_head=of.input_head,
             output_head=of.output_head,
-            other_head=of.other_head,
-            taken=(max(1, of.taken(Source.INPUT)), of.taken(Source.OTHER)),
+            taken=(of.taken, 0),
             runs=len(runs),
             zero=filling,
             input=self.place(x) + of.input,
@@ -123,8 +121,5 @@ class CopyEmitter(CommandEmitter):
             output=self.place(out) + of.output,
             params=table,
         )
-        if other is not None:
-            command = replace(command, other=self.place(other) + of.other, other_after=self.after(other))
         self._append_vector(command)
         self.written(out)
-

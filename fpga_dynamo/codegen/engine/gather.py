@@ -32,8 +32,7 @@ class Source(IntEnum):
     """Where a run begins, `gather_source` in hls_kernels/engine/vector/record.hpp."""
 
     INPUT = 0
-    OTHER = 1
-    FILL = 2
+    FILL = 1
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Gather:
-    """A command: `pixels` words of each plane of the target. input, other, output: lines from the begin of the maps.
+    """A command: `pixels` words of each plane of the target. input, output: lines from the begin of the maps.
 
     heads: planes, outer and inner ones; the steps between them are lines.
     """
@@ -58,13 +57,12 @@ class Gather:
     output: int = 0
     heads: tuple[int, int] = (1, 1)
     input_head: tuple[int, int] = (0, 0)
-    other: int = 0
-    other_head: tuple[int, int] = (0, 0)
     output_head: tuple[int, int] = (0, 0)
 
-    def taken(self, source: Source) -> int:
-        """Words of a source's block that runs name."""
-        return max((run.first + run.words for run in self.runs if run.source is source), default=0)
+    @property
+    def taken(self) -> int:
+        """Words of the input's block that runs name, at least one."""
+        return max((run.first + run.words for run in self.runs if run.source is Source.INPUT), default=1)
 
 
 Index = tuple[int | None, ...]

@@ -33,6 +33,8 @@ _COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE, _INTERLEAVE = 16, 14, 84, 34, 3, 4
 """Depths of the loops, as in hls_kernels/engine/qor.toml."""
 _FLOATS_COLLECT, _FLOATS_WEIGH, _FLOATS_ROW, _FLOATS_APPLY = 30, 48, 92, 24
 """The same of floats; row: cycles spent once a row, before its second sweep and before its third."""
+_GATHER_BITS = 20
+"""Of the numbers of words and runs of a block that words are moved to."""
 _RUN, _GATHER = 4, 4
 """Of gather: cycles of a run before its words, and the depth of the loop over these without one."""
 _CONSTANT = 55
@@ -196,6 +198,8 @@ class VectorCommand:
             return "needs the vector side, which this engine does not have"
         if self.operation >= VectorOperation.GATHER and not sizes.gather:
             return "gathers words or copies constants, which this engine cannot do"
+        if self.operation >= VectorOperation.GATHER and max(self.pixels, *self.taken, self.runs) >> _GATHER_BITS:
+            return f"moves more words of a block than the {1 << _GATHER_BITS} that are counted"
         of_floats = VectorFlags.WIDE | VectorFlags.CAUSAL
         if sizes.is_float and (not self.reduces or self.flags & ~of_floats or self.has_other):
             return "is not supported by a bfloat16 engine, which supports softmax and layer norm of a feature map"

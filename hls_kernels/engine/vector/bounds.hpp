@@ -22,9 +22,9 @@ inline void vector_bounds(const vector_command& c, fpga::bounds& b) {
     }
     b.read(fpga::REGION_ARENA, at(c.input),
            map(lines * p.pitch, moves_words(c) ? p.taken_lines[0] : lines * p.plane, c.input_head));
-    if (interleaves(c) || (gathers(c) && c.taken[1]))
+    if (interleaves(c))
         b.read(fpga::REGION_ARENA, at(c.other), map(p.pitch, p.taken_lines[1], c.other_head));
-    else if (has_other(c) && !gathers(c))
+    else if (has_other(c))
         b.read(fpga::REGION_ARENA, at(c.other),
                map(is_shared(c) ? 1 : p.pitch, is_shared(c) ? 1 : p.plane, c.other_head));
     b.read(fpga::REGION_WEIGHTS, at(c.params),

@@ -38,10 +38,10 @@ inline const char* refusal(const vector_command& c) {
     if (gathers(c)) {
         if (c.flags || c.channels > CHANNELS) return "gathers more than words of one block";
         if (c.runs < 1 || c.taken[0] < 1) return "has a size that is not positive";
-        if ((c.runs | c.taken[0] | c.taken[1]) >> PIXEL_BITS || c.taken[1] < 0)
-            return "gathers from more words than are counted";
-        if (c.taken[1] && !has_other(c)) return "has no second operand";
+        if ((c.runs | c.taken[0] | c.pixels) >> GATHER_BITS) return "gathers from more words than are counted";
+        if (has_other(c)) return "has a second operand beside the map that it gathers from";
     }
+    if (is_constant(c) && c.pixels >> GATHER_BITS) return "copies more words than are counted";
     if (is_constant(c) && (c.flags || c.channels > CHANNELS || has_other(c)))
         return "copies more than words of one block";
     const int32_t lines = smaller(c.group_lines, p.plane);

@@ -50,7 +50,7 @@ void visit_vector(F& f, JOB& j) {
         f(j.p.taken_lines[d], bits<PIXEL_BITS>());
     }
     f(j.c.row, bits<PIXEL_BITS>());
-    f(j.c.runs, bits<PIXEL_BITS>());
+    f(j.c.runs, bits<GATHER_BITS>());
 }
 
 class vector_jobs_t {

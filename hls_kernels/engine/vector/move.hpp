@@ -48,11 +48,11 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
     const vector_job_t job = vector.input_jobs.read();
     const vector_command& c = job.c;
     const command_index_t here = job.position;
-    uint32_t outer = c.input, outer_other = c.other;
-    for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0], outer_other += c.other_head[0]) {
+    uint32_t outer = c.input;
+    for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0]) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        uint32_t base = outer, other = outer_other;
-        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1], other += c.other_head[1]) {
+        uint32_t base = outer;
+        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1]) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         vector_input_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
@@ -67,12 +67,6 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
                                    moves_words(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
                     if (c.peers & PEERS_INPUT) heard.until(peers.input, job.position - c.input_after);
                 }
-#if ENGINE_HAS_GATHER
-                if (gathers(c) && c.other_after) {
-                    progress.until(done, here - c.other_after, ALL_PIXELS);
-                    if (c.peers & PEERS_RESIDUAL) heard.until(peers.input, job.position - c.other_after);
-                }
-#endif
                 started = started + 1;
 #if ENGINE_HAS_GATHER
                 if (is_constant(c)) {
@@ -80,7 +74,7 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
                     continue;
                 }
                 if (gathers(c)) {
-                    gather_block(maps, base, other, job, vector.runs, vector.input);
+                    gather_block(maps, base, job, vector.runs, vector.input);
                     continue;
                 }
 #endif
@@ -96,7 +90,7 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
     const vector_command& c = job.c;
     const command_index_t here = job.position;
     progress.at_most_ahead(done, job.position, COMMANDS_AHEAD);
-    if (!has_other(c) || gathers(c)) return;  // words that are gathered come through the input's port alone
+    if (!has_other(c)) return;
     if (c.other_after) {
         progress.until(done, here - c.other_after, ALL_PIXELS);
         if (c.peers & PEERS_RESIDUAL) heard.until(peers.residual, job.position - c.other_after);
@@ -138,23 +132,36 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
 
 inline void load_vector_params(vector_side& vector, weight_port_t& port) {
     const vector_job_t job = vector.params_jobs.read();
-#if ENGINE_HAS_GATHER
-    if (gathers(job.c) || is_constant(job.c)) return load_runs(job, port, vector.runs);
-#endif
-    typedef number<VECTOR_PARAMS_BITS + 3> beats_t;
-    const beats_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
-    const beats_t beats = lines * LINE_BEATS;
-    if (beats > 0) port.read_request(job.c.params * LINE_BEATS, static_cast<int32_t>(beats));
+    typedef number<(ENGINE_HAS_GATHER ? GATHER_BITS : VECTOR_PARAMS_BITS) + 3> beats_t;
+    // A table of runs is read for each head, of a constant the lines of the head.
+    const bool constant = is_constant(job.c), moves = gathers(job.c) || constant;
+    const beats_t of_runs = constant ? beats_t(job.p.plane) : beats_t(run_lines(job.c));
+    const beats_t others = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
+    const beats_t lines = moves ? of_runs : others, beats = lines * LINE_BEATS;
+    const number<SMALL_BITS> heads = moves ? job.p.heads : 1;
+    uint32_t at = job.c.params * LINE_BEATS;
     line_t line = {};
-    PIPELINED(vector_params_lines) for (beats_t n = 0; n < beats; n++) {
+params_of_heads:
+    for (number<SMALL_BITS> head = 0; head < heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
+        if (beats > 0) port.read_request(at, static_cast<int32_t>(beats));
+        if (constant) at += static_cast<uint32_t>(beats);
+        PIPELINED(vector_params_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 0 max = (MOST_PARAMS_LINES * LINE_BEATS)
-        ITERATION(vector_params_lines);
-        add_beat(line, port.read());
-        if ((n & (LINE_BEATS - 1)) != LINE_BEATS - 1) continue;
-        // Of floats the second sweep alone looks up exponentials.
-        if (!VECTOR_FLOATS || job.c.operation == VECTOR_NORM) vector.params.write(line);
-        if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES * LINE_BEATS) vector.weigh_params.write(line);
+#pragma HLS loop_tripcount min = 0 max = ((ENGINE_HAS_GATHER ? 1 << GATHER_BITS : MOST_PARAMS_LINES) * LINE_BEATS)
+            ITERATION(vector_params_lines);
+            add_beat(line, port.read());
+            if ((n & (LINE_BEATS - 1)) != LINE_BEATS - 1) continue;
+#if ENGINE_HAS_GATHER
+            if (moves) {
+                vector.runs.write(line);
+                continue;
+            }
+#endif
+            // Of floats the second sweep alone looks up exponentials.
+            if (!VECTOR_FLOATS || job.c.operation == VECTOR_NORM) vector.params.write(line);
+            if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES * LINE_BEATS) vector.weigh_params.write(line);
+        }
     }
 }
 

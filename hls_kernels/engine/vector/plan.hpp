@@ -17,6 +17,7 @@ constexpr int LEAST_ROWS = 8;
 constexpr int EXPONENT_LINES = 16;
 constexpr int EXPONENT_BITS = 24;          // 1 is 1 << EXPONENT_BITS
 constexpr int LINE_RUNS = LINE_BYTES / 8;  // of gather's table
+constexpr int GATHER_BITS = 20;            // runs of a block, and words of one of its sources
 constexpr int GATHER_SHIFT = 30;           // of the source in a run's first number
 
 // The largest trip counts, as in ../widths.hpp.
@@ -84,8 +85,8 @@ inline int32_t run_lines(const vector_command& c) { return (c.runs + (LINE_RUNS 
 // A run of it, as it lies in a line.
 struct run_t {
     uint32_t source;
-    number<PIXEL_BITS + 2> first;  // word
-    number<PIXEL_BITS + 1> words;
+    number<GATHER_BITS> first;  // word
+    number<GATHER_BITS> words;
 };
 // \tparam LINE Line of bytes.
 template <class LINE>

@@ -20,7 +20,7 @@ enum vector_operation : int32_t {
 };
 
 // Where a run of gather begins.
-enum gather_source : uint32_t { GATHER_INPUT = 0, GATHER_OTHER = 1, GATHER_FILL = 2 };
+enum gather_source : uint32_t { GATHER_INPUT = 0, GATHER_FILL = 1 };
 
 enum vector_flags : int32_t {
     VECTOR_TABLE = 1,   // the 256-entry table behind the params is applied last
@@ -51,9 +51,9 @@ enum vector_flags : int32_t {
 //
 // Gather copies words in any order, and a head is one block of an image. Its params are a table of runs, the same for all heads:
 // `runs` pairs of uint32, eight in a line. Bits 30 and 31 of a pair's first number are a gather_source, the others the run's
-// first word from the begin of that source's block; the second number counts its words. So pixels are permuted, repeated and
-// padded, and parts of two maps are put together. A run of GATHER_FILL has `zero` in all channels. The others lie within the
-// `taken` words of their source, and lengths add up to the words of the output's lines; neither is checked on a card.
+// first word from the begin of the head's input. The second number counts its words. So pixels are permuted, repeated and
+// padded. A run of GATHER_FILL has `zero` in all channels. The others lie within the `taken[0]` words of the input, and lengths
+// add up to the words of the output's lines; neither is checked on a card.
 //
 // Constant copies its params, which are the lines of all heads' blocks, to the output.
 //
@@ -104,7 +104,7 @@ struct vector_command {
     int32_t plane;     // lines from a block of all maps to the next; 0: as many as the pixels take
     int32_t turns[2];  // of interleave, as the rest: words of the input, then of other
     int32_t row;       // words of the output until it begins with the input again
-    int32_t taken[2];  // words of the input and of other that the output's pixels take; of gather, that a run may name
+    int32_t taken[2];  // words of the input and of other that the output's pixels take, or runs may name
     int32_t runs;      // of gather: in the table
 };
 

@@ -268,19 +268,13 @@ private:
         maps_.push_back(out);
         append(c, mac_command());
     }
-    // Runs of words of a map, of another one or of none, block by block.
+    // Runs of words of a map, or of none, block by block.
     void add_gathered(matrix in, random_source& random) {
         if (in.heads[0] * in.heads[1] != 1) {
             in = {random.integer(1, 300), random.pick({1, 16, 20, 40}), {1, 1}, 0, {0, 0}, -1};
             place(in);
         }
-        matrix other = in, out = in;
-        const bool two = random.chance(0.5);
-        if (two) {
-            other.rows = random.integer(1, 60);
-            other.producer = -1;
-            place(other);
-        }
+        matrix out = in;
         out.rows = random.integer(1, random.chance(0.8) ? 80 : 700);
         out.producer = size();
         place(out);
@@ -297,21 +291,17 @@ private:
         c.heads[1] = (in.channels + 15) / 16;
         c.input = in.at;
         c.input_after = after(in);
-        c.other = two ? other.at : engine::NO_OPERAND;
+        c.other = engine::NO_OPERAND;
         c.output = out.at;
         c.taken[0] = in.rows;
-        c.taken[1] = two ? other.rows : 0;
         c.input_head[1] = static_cast<int32_t>(engine::map_lines(in.rows, 16));
-        c.other_head[1] = static_cast<int32_t>(engine::map_lines(other.rows, 16));
         c.output_head[1] = static_cast<int32_t>(engine::map_lines(out.rows, 16));
         c.group_lines = 1;
         const int most = random.pick({1, 3, 20, 200});
         std::vector<line_t> table;
         for (int left = (out.rows + engine::BEAT - 1) / engine::BEAT * engine::BEAT; left > 0; c.runs++) {
-            const int kind = random.integer(0, two ? 2 : 1), source = kind == 1   ? engine::GATHER_FILL
-                                                                      : kind == 2 ? 1
-                                                                                  : 0;
-            const int rows = source == engine::GATHER_INPUT ? in.rows : source == 1 ? other.rows : most;
+            const int source = random.integer(0, 1);
+            const int rows = source == engine::GATHER_INPUT ? in.rows : most;
             const int count = std::min({random.integer(1, most), left, rows});
             const int first = source == engine::GATHER_FILL ? 0 : random.integer(0, rows - count);
             if (c.runs % engine::LINE_RUNS == 0) table.push_back(line_t());

@@ -43,10 +43,9 @@ inline void reference_of_runs(const vector_command& c, const std::vector<line_t>
                            words = engine::bits32_of(entries, n % 8 * 2 + 1);
             for (uint32_t w = 0; w < words && to < c.pixels; w++, to++)
                 for (int k = 0; k < 16; k++) {
-                    const int64_t map = begin >> 30 ? int64_t{c.other} + int64_t{block} * c.other_head[1]
-                                                    : int64_t{c.input} + int64_t{block} * c.input_head[1];
+                    const int64_t map = int64_t{c.input} + int64_t{block} * c.input_head[1];
                     byte_of(memory, c.output + int64_t{block} * c.output_head[1], to,
-                            k) = begin >> 30 == 2 ? static_cast<uint8_t>(c.zero)
+                            k) = begin >> 30 == 1 ? static_cast<uint8_t>(c.zero)
                                                   : byte_of(source, map, int64_t{begin & 0x3fffffff} + w, k);
                 }
         }
