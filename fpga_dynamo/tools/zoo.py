@@ -281,7 +281,6 @@ _NEARLY_ZERO = 0.15
 """Of parameters that training makes larger."""
 
 
-
 def randomise_tokens(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     """Gives tokens, tables of positions and layer scales of `model` that begin as nearly zero values as training would.
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fpga_dynamo.codegen.engine import reorder
 from fpga_dynamo.codegen.engine.command import MacCommand
-from fpga_dynamo.lowering.ops.engine.int8 import channels as engine_channels
 from tests.lowering.engine_kit import apart, lowered
 from tests.lowering.test_engine_lowering import left_of
 
@@ -118,13 +118,13 @@ def test_whole_blocks_are_written_to_their_place() -> None:
 
 @pytest.mark.parametrize("name", ["two parts", "groups", "units"])
 def test_a_wrong_order_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right: Callable[[tuple[Any, ...]], Tensor] = engine_channels.pack_selection
+    right: Callable[[tuple[Any, ...]], Tensor] = reorder.pack_selection
 
     def turned(params: tuple[Any, ...]) -> Tensor:
         command, sizes, order, channels = params
         return right((command, sizes, (*order[1:2], *order[:1], *order[2:]), channels))
 
-    monkeypatch.setattr(engine_channels, "pack_selection", turned)
+    monkeypatch.setattr(reorder, "pack_selection", turned)
     torch.manual_seed(1)
     model, size = NETWORKS[name]
     program, captured = lowered(model(), torch.randn(size))

@@ -9,7 +9,7 @@ from fpga_dynamo.ir.view import Buffer, View, dense, numel
 
 from .command import divide_up
 from .commands import CommandEmitter
-from .gather import Gather, Index, compact, copied, pack_runs
+from .gather import LINE_RUNS, Gather, Index, compact, copied, pack_runs
 from .maps import Images, Map, RefusedError, as_map, dense_view, images_of, rows_of
 from .reorder import reordered
 from .sizes import CHANNELS
@@ -102,10 +102,10 @@ class CopyEmitter(CommandEmitter):
             self.gather(command, s, t, filling=filling)
 
     def gather(self, of: Gather, x: Map, out: Map, *, filling: int = 0) -> None:
-        """A command that gathers words of a map. filling: the value of what no run takes from one."""
+        """A command that gathers words of a map. filling: of words that have no source."""
         runs = tuple((int(run.source), run.first, run.words) for run in of.runs)
         name = f"{len(runs)} runs of {out.name}"
-        table = self.put(self.pack(pack_runs, runs, [], 16 * divide_up(len(runs), 8), name))
+        table = self.put(self.pack(pack_runs, runs, [], 16 * divide_up(len(runs), LINE_RUNS), name))
         command = VectorCommand(
             operation=VectorOperation.GATHER,
             channels=CHANNELS,

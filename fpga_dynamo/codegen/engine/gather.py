@@ -24,6 +24,8 @@ from .sizes import LINE_BYTES, EngineSizes
 
 _MOST_COMMANDS = 128
 """Of a copy. A command takes hundreds of cycles."""
+LINE_RUNS = LINE_BYTES // 16
+"""Runs of a line of a table."""
 _FILLED = -(1 << 40)
 """What makes the number of a word negative, of those that no map has."""
 
@@ -157,8 +159,8 @@ def filled(runs: Iterable[Run], pixels: int, sizes: EngineSizes) -> tuple[Run, .
 
 
 def pack_runs(runs: tuple[tuple[int, int, int], ...]) -> torch.Tensor:
-    """The table of (source, first, words) as it lies in memory: uint32, eight runs in a line."""
-    table = torch.zeros(-(-len(runs) // 8) * 8, 2, dtype=torch.int64)
+    """The table of (source, first, words) as it lies in memory: four uint32 a run."""
+    table = torch.zeros(-(-len(runs) // LINE_RUNS) * LINE_RUNS, 4, dtype=torch.int64)
     if runs:
         numbers = torch.tensor(runs, dtype=torch.int64)
         table[: len(runs), 0] = numbers[:, 0] << 30 | numbers[:, 1]

@@ -6,7 +6,7 @@ Channels move to other places by a product of 1 x 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -14,11 +14,11 @@ from typing import Protocol
 
 import torch
 
-from fpga_dynamo.codegen.requantize import channels
+from fpga_dynamo.codegen.requantize import channels, factor
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
-from fpga_dynamo.ir.elements import F32, I8, Element
+from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.view import Buffer, View
-from fpga_dynamo.ir.weights import Expression, WeightBuffer
+from fpga_dynamo.ir.weights import Packer
 
 from .command import MacCommand, WeightKind, divide_up
 from .gather import ConstantLayout, pack_constant
@@ -31,21 +31,11 @@ _WORDS = 3 * CHANNELS
 """Of a block's parameters: offset, scale and bias of each channel."""
 
 
-
-class Commands(Protocol):
-    """What an emitter offers: packs, and commands."""
+class Commands(Packer, Protocol):
+    """What an emitter offers: packs, and commands. identities: maps of identity matrices, by size."""
 
     sizes: EngineSizes
-
-    def pack(
-        self,
-        layout: Callable[..., torch.Tensor],
-        params: Hashable,
-        operands: Sequence[Expression | None],
-        count: int,
-        name: str = "",
-        element: Element = F32,
-    ) -> WeightBuffer: ...
+    identities: dict[int, Map]
 
     def put(self, buffer: Buffer) -> int: ...
 
@@ -76,7 +66,7 @@ def reordered(source: View, target: View, emitter: Commands, what: str, filling:
 
     filling: of channels that fill up a block.
     """
-    source, target_of = _in_blocks(source, emitter, what, filling), _in_blocks_of_target(target, emitter, what)
+    source, target_of = _in_blocks(source, emitter, filling), _in_blocks_of_target(target, emitter, what)
     of, to = _channel_dimension(source), _channel_dimension(target_of)
     if of is not None and to is not None and of != to:
         source = _transposed(source, of, to, emitter, what, filling)
@@ -129,8 +119,10 @@ def _transposed(view: View, of: int, to: int, emitter: Commands, what: str, fill
 
 
 def _identity(size: int, emitter: Commands) -> Map:
-    """The map of an identity matrix."""
-    of = Map(1, size, size, emitter.sizes, f"identity of {size}")
+    """The map of an identity matrix, which is copied once."""
+    if size in emitter.identities:
+        return emitter.identities[size]
+    of = emitter.identities[size] = Map(1, size, size, emitter.sizes, f"identity of {size}")
     settings = ConstantLayout((size, size), (PIXEL, CHANNEL), 1, of.blocks, of.plane, 0)
     emitter.copy_constant(of, emitter.pack(pack_identity, settings, [], of.lines * LINE_BYTES, of.name, I8))
     return of
@@ -195,7 +187,7 @@ class _Channels:
         return tuple(reversed(strides))
 
 
-def _in_blocks(view: View, emitter: Commands, what: str, filling: int) -> View:
+def _in_blocks(view: View, emitter: Commands, filling: int) -> View:
     """A view whose runs of channels begin blocks, as it is or of a copy."""
     of = view.buffer
     assert isinstance(of, Map)
@@ -250,23 +242,34 @@ def _close_up(source: View, target: View, emitter: Commands) -> None:
 
 def _select(of: Map, to: Map, order: Places, filling: int, emitter: Commands) -> None:
     x, y = (Images(m, m.images, m.channels, 1, m.pixels) for m in (of, to))
+    select(x, y, order, emitter, filling=filling)
+
+
+def select(
+    x: Images, y: Images, order: Places, emitter: Commands, *, filling: int = 0, residual: Images | None = None
+) -> None:
+    """A command that puts channels of `x` to their places in `y`, and adds what lies there in `residual`."""
     command = MacCommand(
-        in_blocks=of.blocks,
-        in_width=of.pixels,
-        out_blocks=to.blocks,
-        out_width=to.pixels,
-        group_in=of.blocks * CHANNELS,
-        group_out=to.blocks * CHANNELS,
-        images=of.images,
+        in_blocks=x.blocks,
+        in_height=x.height,
+        in_width=x.width,
+        out_blocks=y.blocks,
+        out_height=y.height,
+        out_width=y.width,
+        group_in=x.blocks * CHANNELS,
+        group_out=y.blocks * CHANNELS,
+        images=y.images,
         zero=filling,
+        residual_factor=factor(1.0) if residual else 0,
     )
 
     def weight(part: Part) -> int:
         own = (part.command, emitter.sizes, order[part.block * CHANNELS :], part.channels)
         count = weight_bytes(part.command, emitter.sizes)
-        return emitter.put(emitter.pack(pack_selection, own, [], count, f"places of {to.name}'s channels", I8))
+        return emitter.put(emitter.pack(pack_selection, own, [], count, f"places of {y.map.name}'s channels", I8))
 
-    emitter.mac(command, x, y, _exact(tuple(old >= 0 for old in order), filling, emitter), weight)
+    params = _exact(tuple(old >= 0 for old in order), filling, emitter)
+    emitter.mac(command, x, y, params, weight, residual=residual)
 
 
 def pack_selection(params: tuple[MacCommand, object, Places, tuple[int, int] | None]) -> torch.Tensor:

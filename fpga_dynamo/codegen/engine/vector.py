@@ -37,9 +37,7 @@ _GATHER_BITS = 20
 """Of the numbers of words and runs of a block that words are moved to."""
 _RUN, _GATHER = 4, 4
 """Of gather: cycles of a run before its words, and the depth of the loop over these without one."""
-_CONSTANT = 55
-"""From a constant's first line in a stream until the first is stored, fitted to counted commands."""
-_RUNS_AHEAD, _LINE_RUNS = 16, 8
+_RUNS_AHEAD, _LINE_RUNS = 16, 4
 """Runs that are asked for at a time, and of a line of their table."""
 _EXPONENTIALS, _TABLE = 256, 256
 """Cycles of filling tables at the begin of a command."""
@@ -347,18 +345,21 @@ def _gather_stores(
     there: Callable[[int | None], float],
     store: float,
 ) -> tuple[list[tuple[int, float]], float]:
-    """Of runs that the loader asks for one by one, some ahead of those that it takes apart into words."""
+    """Of runs that the loader asks for one by one, some ahead of those that it takes apart into words.
+
+    A constant is one run, whose words come as the table does.
+    """
     plane = divide_up(c.pixels, sizes.beat)
     heads = c.heads[0] * c.heads[1]
-    words = plane * sizes.beat / max(c.runs, 1)
+    runs = c.runs if c.gathers else 1
+    words = plane * sizes.beat / runs
     run = max(_RUN + words + _GATHER, memory.read / _RUNS_AHEAD, words / sizes.beat / memory.lines_per_cycle)
     load, found = max(begin, there(None)), []
-    # Lines of a constant pass as they come; the first asks a second time for its port.
-    ahead = (_RUNS_AHEAD - 1) * _RUN + c.runs * run if c.gathers else memory.read + _CONSTANT
     table = begin + memory.read
     for _head in range(heads):
-        table += c.params_lines * sizes.line_beats / (1 if c.gathers else heads)
-        load = max(load, table) + _GROUP + ahead
+        if c.gathers:
+            table += c.params_lines * sizes.line_beats
+        load = max(load, table) + _GROUP + (_RUNS_AHEAD - 1) * _RUN + runs * run
         groups = divide_up(plane, c.group_lines)
         stored = plane + groups * (_GROUP + _BURST)
         last = plane - (groups - 1) * c.group_lines

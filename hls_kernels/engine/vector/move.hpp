@@ -69,11 +69,7 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
                 }
                 started = started + 1;
 #if ENGINE_HAS_GATHER
-                if (is_constant(c)) {
-                    pass_block(vector.runs, job, vector.input);
-                    continue;
-                }
-                if (gathers(c)) {
+                if (gathers(c) || is_constant(c)) {
                     gather_block(maps, base, job, vector.runs, vector.input);
                     continue;
                 }
@@ -150,14 +146,15 @@ params_of_heads:
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 0 max = ((ENGINE_HAS_GATHER ? 1 << GATHER_BITS : MOST_PARAMS_LINES) * LINE_BEATS)
             ITERATION(vector_params_lines);
-            add_beat(line, port.read());
-            if ((n & (LINE_BEATS - 1)) != LINE_BEATS - 1) continue;
+            const beat_t beat = port.read();
 #if ENGINE_HAS_GATHER
             if (moves) {
-                vector.runs.write(line);
+                vector.runs.write(beat);
                 continue;
             }
 #endif
+            add_beat(line, beat);
+            if ((n & (LINE_BEATS - 1)) != LINE_BEATS - 1) continue;
             // Of floats the second sweep alone looks up exponentials.
             if (!VECTOR_FLOATS || job.c.operation == VECTOR_NORM) vector.params.write(line);
             if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES * LINE_BEATS) vector.weigh_params.write(line);

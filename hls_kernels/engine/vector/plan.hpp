@@ -15,10 +15,11 @@ constexpr int VECTOR_ROWS = 256;                       // rows of a group, at mo
 // A row's sums are added to again after at least so many words; of smaller groups the rest idle.
 constexpr int LEAST_ROWS = 8;
 constexpr int EXPONENT_LINES = 16;
-constexpr int EXPONENT_BITS = 24;          // 1 is 1 << EXPONENT_BITS
-constexpr int LINE_RUNS = LINE_BYTES / 8;  // of gather's table
-constexpr int GATHER_BITS = 20;            // runs of a block, and words of one of its sources
-constexpr int GATHER_SHIFT = 30;           // of the source in a run's first number
+constexpr int EXPONENT_BITS = 24;  // 1 is 1 << EXPONENT_BITS
+constexpr int RUN_BYTES = 16;      // of gather's table
+constexpr int LINE_RUNS = LINE_BYTES / RUN_BYTES, BEAT_RUNS = PORT_BYTES / RUN_BYTES;
+constexpr int GATHER_BITS = 20;   // runs of a block, and words of one of its sources
+constexpr int GATHER_SHIFT = 30;  // of the source in a run's first number
 
 // The largest trip counts, as in ../widths.hpp.
 constexpr int MOST_PLANE_LINES = (1 << PIXEL_BITS) / BEAT;  // lines of a block's plane, and groups of one line
@@ -82,21 +83,23 @@ inline taken_word place_of(const vector_command& c, int32_t word) {
 
 // Lines of gather's table.
 inline int32_t run_lines(const vector_command& c) { return (c.runs + (LINE_RUNS - 1)) / LINE_RUNS; }
-// A run of it, as it lies in a line.
+// A run of it, as it lies in a line or beat.
 struct run_t {
     uint32_t source;
     number<GATHER_BITS> first;  // word
     number<GATHER_BITS> words;
+    uint32_t filling;  // of four channels
 };
-// \tparam LINE Line of bytes.
+// \tparam LINE Line or beat of bytes.
 template <class LINE>
 run_t run_of(const LINE& line, int i) {
 #pragma HLS inline
-    const uint32_t begin = bits32_of(line, 2 * i), words = bits32_of(line, 2 * i + 1);
+    const uint32_t begin = bits32_of(line, 4 * i), words = bits32_of(line, 4 * i + 1);
     run_t r;
     r.source = begin >> GATHER_SHIFT;
     r.first = static_cast<int32_t>(begin & ((1u << GATHER_SHIFT) - 1));
     r.words = static_cast<int32_t>(words);
+    r.filling = bits32_of(line, 4 * i + 2);
     return r;
 }
 

@@ -38,6 +38,8 @@ struct float_group_t {
 typedef hls::stream_of_blocks<float_group_t, 2> float_group_blocks;
 #endif
 
+typedef hls::stream<beat_t, 16> run_stream;
+
 // Everything between the processes that load, those of the vector side, and store.
 struct vector_side {
     vector_jobs_t input_jobs{"vector jobs of load_input"}, other_jobs{"vector jobs of load_residual"};
@@ -47,7 +49,8 @@ struct vector_side {
     line_stream input{"vector_input"}, output{"vector_output"};
     short_stream other{"vector_other"}, params{"vector_params"}, weigh_params{"vector_weigh_params"};
 #if ENGINE_ELEMENT == 0
-    short_stream moved{"vector_moved"}, runs{"vector_runs"};
+    short_stream moved{"vector_moved"};
+    run_stream runs{"vector_runs"};
     row_sums_stream collected{"collected"}, weighed{"weighed"};
     row_scales_stream scales{"scales"};
     row_group_blocks first{"first group"}, second{"second group"};

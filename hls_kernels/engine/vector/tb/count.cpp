@@ -57,8 +57,8 @@ int main(int argc, char** argv) {
             const int32_t left = engine::divide_up(c.pixels, engine::BEAT) * engine::BEAT - n * words;
             const int32_t last = n == c.runs - 1 ? left : words;
             engine::line_t& line = parameters[static_cast<std::size_t>(n / engine::LINE_RUNS)];
-            engine::set_bits32(line, n % engine::LINE_RUNS * 2, static_cast<uint32_t>(2 * n * words));
-            engine::set_bits32(line, n % engine::LINE_RUNS * 2 + 1, static_cast<uint32_t>(last));
+            engine::set_bits32(line, n % engine::LINE_RUNS * 4, static_cast<uint32_t>(2 * n * words));
+            engine::set_bits32(line, n % engine::LINE_RUNS * 4 + 1, static_cast<uint32_t>(last));
         }
     }
     if (engine::is_constant(c)) parameters.resize(static_cast<std::size_t>(all));

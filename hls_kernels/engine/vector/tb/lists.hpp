@@ -305,9 +305,9 @@ private:
             const int count = std::min({random.integer(1, most), left, rows});
             const int first = source == engine::GATHER_FILL ? 0 : random.integer(0, rows - count);
             if (c.runs % engine::LINE_RUNS == 0) table.push_back(line_t());
-            engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 2,
+            engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 4,
                                static_cast<uint32_t>(source) << engine::GATHER_SHIFT | static_cast<uint32_t>(first));
-            engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 2 + 1, static_cast<uint32_t>(count));
+            engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 4 + 1, static_cast<uint32_t>(count));
             left -= count;
         }
         c.params = parameters.put(table);

@@ -38,9 +38,9 @@ inline void reference_of_runs(const vector_command& c, const std::vector<line_t>
     for (int block = 0; block < c.heads[1]; block++) {
         int64_t to = 0;
         for (int n = 0; n < c.runs; n++) {
-            const line_t& entries = params[static_cast<std::size_t>(c.params + n / 8)];
-            const uint32_t begin = engine::bits32_of(entries, n % 8 * 2),
-                           words = engine::bits32_of(entries, n % 8 * 2 + 1);
+            const line_t& entries = params[static_cast<std::size_t>(c.params + n / 4)];
+            const uint32_t begin = engine::bits32_of(entries, n % 4 * 4),
+                           words = engine::bits32_of(entries, n % 4 * 4 + 1);
             for (uint32_t w = 0; w < words && to < c.pixels; w++, to++)
                 for (int k = 0; k < 16; k++) {
                     const int64_t map = int64_t{c.input} + int64_t{block} * c.input_head[1];

@@ -12,24 +12,18 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
 from fpga_dynamo.codegen.engine.maps import Images, Map, images_of
-from fpga_dynamo.codegen.engine.parts import Part
+from fpga_dynamo.codegen.engine.reorder import select
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.codegen.requantize import factor
 from fpga_dynamo.ir.blocked import CHANNEL
-from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, argument, arguments, aten, shape, value
-from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
-from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 _SPLITS = (aten.split.Tensor, aten.split_with_sizes.default)
@@ -165,35 +159,7 @@ def _select(sources: Sequence[Node], places: Places, y: Images, node: Node, emit
         if n != wanted[-1]:
             own = Map(y.images, y.pixels, y.channels, emitter.sizes, f"{node.name}, first channels")
             to = Images(own, y.images, y.channels, y.height, y.width)
-        command = MacCommand(
-            in_blocks=x.blocks,
-            in_height=x.height,
-            in_width=x.width,
-            out_blocks=y.blocks,
-            out_height=y.height,
-            out_width=y.width,
-            group_in=x.channels,
-            group_out=y.blocks * CHANNELS,
-            images=y.images,
-            low=-128,
-            high=127,
-            residual_factor=factor(1.0) if before else 0,
-        )
-        alike = UniformParameters(
-            width=CHANNELS, count=len(order), scale=1.0, greatest=128.0, result_scale=1.0, offset=0
-        )
-        words = PARAMETERS * align(len(order), CHANNELS)
-        constants = emitter.pack(pack_one_scale, alike, [], words, f"scales of 1 of {len(order)} channels")
-
-        def params(cut: MacCommand, first: int, constants: Any = constants) -> int:
-            return emitter.put(constants) + cut.params
-
-        def weight(part: Part, order: tuple[int, ...] = order) -> int:
-            own = (part.command, emitter.sizes, order[part.block * CHANNELS :], part.channels)
-            count = weight_bytes(part.command, emitter.sizes)
-            return emitter.put(emitter.pack(pack_selection, own, [], count, f"places of {node.name}'s channels", I8))
-
-        emitter.mac(command, x, to, params, weight, residual=before)
+        select(x, to, order, emitter, residual=before)
         before = to
 
 
@@ -205,17 +171,6 @@ def _from_a_block(view: View) -> tuple[Images, int]:
     if view.shape[1] != 1 and view.strides[1] != CHANNEL:
         return images_of(view, "a part"), 0
     return images_of(View(view.buffer, size, strides, view.offset - skipped), "a part"), skipped
-
-
-def pack_selection(params: tuple[Any, ...]) -> torch.Tensor:
-    """Weights of 0 and 1; params: command, sizes, the input of each output channel (-1: none), which inputs it has."""
-    command, sizes, order, channels = params
-    first, behind = channels or (0, command.in_blocks * CHANNELS)
-    weight = torch.zeros(command.out_blocks * CHANNELS, behind - first, 1, 1, dtype=torch.int8)
-    for place, channel in enumerate(order[: weight.shape[0]]):
-        if first <= channel < behind:
-            weight[place, channel - first] = 1
-    return pack_weight((command, sizes), weight)
 
 
 _ANCHORS = (aten.cat.default, *RESHAPE_TARGETS, *_SPLITS)
