@@ -105,7 +105,7 @@ class CopyEmitter(CommandEmitter):
         """A command that gathers words of a map. filling: of words that have no source."""
         runs = tuple((int(run.source), run.first, run.words) for run in of.runs)
         name = f"{len(runs)} runs of {out.name}"
-        table = self.put(self.pack(pack_runs, runs, [], 16 * divide_up(len(runs), LINE_RUNS), name))
+        table = self.put(self.pack(pack_runs, (runs, filling), [], 16 * divide_up(len(runs), LINE_RUNS), name))
         command = VectorCommand(
             operation=VectorOperation.GATHER,
             channels=CHANNELS,
@@ -115,7 +115,6 @@ class CopyEmitter(CommandEmitter):
             output_head=of.output_head,
             taken=(of.taken, 0),
             runs=len(runs),
-            zero=filling,
             input=self.place(x) + of.input,
             input_after=self.after(x),
             output=self.place(out) + of.output,

@@ -158,13 +158,15 @@ def filled(runs: Iterable[Run], pixels: int, sizes: EngineSizes) -> tuple[Run, .
     return (*runs, Run(Source.FILL, 0, rest)) if rest else tuple(runs)
 
 
-def pack_runs(runs: tuple[tuple[int, int, int], ...]) -> torch.Tensor:
-    """The table of (source, first, words) as it lies in memory: four uint32 a run."""
+def pack_runs(params: tuple[tuple[tuple[int, int, int], ...], int]) -> torch.Tensor:
+    """The table of (source, first, words) as it lies in memory: four uint32 a run. params: runs, and the filling."""
+    runs, filling = params
     table = torch.zeros(-(-len(runs) // LINE_RUNS) * LINE_RUNS, 4, dtype=torch.int64)
     if runs:
         numbers = torch.tensor(runs, dtype=torch.int64)
         table[: len(runs), 0] = numbers[:, 0] << 30 | numbers[:, 1]
         table[: len(runs), 1] = numbers[:, 2]
+        table[: len(runs), 2] = (filling & 0xFF) * 0x01010101
     return table.flatten().to(torch.uint32).view(torch.int32)
 
 

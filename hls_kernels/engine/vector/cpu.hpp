@@ -93,15 +93,13 @@ private:
         const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
         const word_t* from = words(c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1]);
         word_t* to = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]);
-        word_t filling;
-        for (element_t& lane : filling.lane) lane = static_cast<element_t>(c_.zero);
         int64_t left = c_.pixels;
         for (int32_t k = 0; k < c_.runs && left > 0; k++) {
             const run_t run = run_of(params_[k / LINE_RUNS], k % LINE_RUNS);
             const int64_t first = static_cast<int32_t>(run.first), all = static_cast<int32_t>(run.words);
             const int64_t count = std::max<int64_t>(0, std::min(left, all));
             if (run.source == GATHER_FILL || first + all > c_.taken[0])
-                std::fill(to, to + count, filling);
+                std::fill(reinterpret_cast<uint32_t*>(to), reinterpret_cast<uint32_t*>(to + count), run.filling);
             else
                 std::copy(from + first, from + first + count, to);
             to += count;

@@ -90,9 +90,13 @@ def test_a_build_counts_an_engines_logic(monkeypatch: pytest.MonkeyPatch) -> Non
     logic_of(50_000, monkeypatch)
     assert check_fit(load_design("engine-kv260", platform="kv260")).fits
     logic_of(150_000, monkeypatch)
-    said = r"engine-kv260' does not fit .* needs 1\d\d,\d{3} of 117,120 LUT of SLR0\. No built-in rec"
+    said = r"engine-kv260' does not fit .* needs 1\d\d,\d{3} of 117,120 LUT of SLR0\. Recipe 'engine-kv260-gather' fits"
     with pytest.raises(RecipeError, match=said):
         check_fit(load_design("engine-kv260", platform="kv260"))
+    logic_of(300_000, monkeypatch)
+    said = r"engine-zcu102' does not fit .* needs 3\d\d,\d{3} of 274,080 LUT of SLR0\. No built-in rec"
+    with pytest.raises(RecipeError, match=said):
+        check_fit(load_design("engine-zcu102", platform="zcu102"))
 
 
 def test_a_refusal_names_a_recipe_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -286,7 +286,6 @@ private:
         c.pixels = out.rows;
         c.low = -128;
         c.high = 127;
-        c.zero = random.integer(-128, 127);
         c.heads[0] = 1;
         c.heads[1] = (in.channels + 15) / 16;
         c.input = in.at;
@@ -308,6 +307,8 @@ private:
             engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 4,
                                static_cast<uint32_t>(source) << engine::GATHER_SHIFT | static_cast<uint32_t>(first));
             engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 4 + 1, static_cast<uint32_t>(count));
+            engine::set_bits32(table.back(), c.runs % engine::LINE_RUNS * 4 + 2,
+                               static_cast<uint32_t>(random.integer(0, 1 << 30)) * 5);
             left -= count;
         }
         c.params = parameters.put(table);

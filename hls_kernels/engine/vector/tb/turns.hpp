@@ -45,7 +45,7 @@ inline void reference_of_runs(const vector_command& c, const std::vector<line_t>
                 for (int k = 0; k < 16; k++) {
                     const int64_t map = int64_t{c.input} + int64_t{block} * c.input_head[1];
                     byte_of(memory, c.output + int64_t{block} * c.output_head[1], to,
-                            k) = begin >> 30 == 1 ? static_cast<uint8_t>(c.zero)
+                            k) = begin >> 30 == 1 ? entries.byte[n % 4 * 16 + 8 + k % 4]
                                                   : byte_of(source, map, int64_t{begin & 0x3fffffff} + w, k);
                 }
         }
