@@ -203,6 +203,10 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 COMMANDS = {
     "cut into channels": 3,
+    "flattened": 2,
+    "flattened images": 2,
+    "flattened signals": 5,
+    "dropped": 2,
     "residual": 6,
     "joined": 4,
     "rows": 2,

@@ -25,16 +25,16 @@ from .target import EngineTarget
 class EngineEmitter(CopyEmitter):
     """Builds the command lists of a graph.
 
-    given: as an argument, whether the host writes a node's value before a launch. As an attribute, the maps that it
-        writes, by node and number of adjacent channels (below 0 for patches).
+    is_given: whether the host writes a node's value before a launch.
+    given: the maps that the host writes, by node and number of adjacent channels (below 0 for patches).
     placements: the part of another map to which a node's value is written.
     """
 
-    def __init__(self, graph: GraphInfo, engine: EngineTarget, given: Callable[[Node], bool]) -> None:
+    def __init__(self, graph: GraphInfo, engine: EngineTarget, is_given: Callable[[Node], bool]) -> None:
         super().__init__(graph, engine)
         self.placements: dict[Node, View] = {}
         self.given: dict[tuple[Node, int], Map] = {}
-        self._is_given = given
+        self.is_given = is_given
         self._values: dict[Node, Any] = {}
 
     def view(self, node: Node) -> View:
@@ -46,7 +46,7 @@ class EngineEmitter(CopyEmitter):
                 size = shape(last)
                 of = Map(*as_map(size), self.sizes, last.name)
                 self._values[last] = self.constant(last, dense_view(of, size))
-            elif self._is_given(last) and not known:
+            elif self.is_given(last) and not known:
                 self._values[last] = self._given_view(last)
             elif is_view(last):
                 chain.append(last.all_input_nodes[0])
@@ -108,7 +108,7 @@ class EngineEmitter(CopyEmitter):
 
     def folded(self, node: Node, pixel_channels: int) -> Map | None:
         """The image that the host writes for `node`, few channels side by side; None if a command writes it."""
-        if not self._is_given(node):
+        if not self.is_given(node):
             return None
         size, key = shape(node), (node, pixel_channels)
         images, pixels, channels = as_map((*size[:2], 1, size[-1]) if len(size) == 3 else size)
@@ -120,7 +120,7 @@ class EngineEmitter(CopyEmitter):
 
     def patches(self, node: Node, patch: tuple[int, int]) -> Images | None:
         """The image that the host writes for `node` with patches of pixels as channels; None if a command writes it."""
-        if not self._is_given(node):
+        if not self.is_given(node):
             return None
         images, channels, height, width = shape(node)
         rows, columns, key = height // patch[0], width // patch[1], (node, -(patch[0] << 16 | patch[1]))

@@ -13,7 +13,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import of_part, pack_weight, weight_bytes
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, rows_of
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, rows_of
 from fpga_dynamo.codegen.engine.parts import Part
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
@@ -36,16 +36,9 @@ class Linear:
 
 def linear(left: Node, node: Node, root: Node, columns: int, emitter: EngineEmitter, **fields: Any) -> Linear:
     """The command for `left` by a matrix, as the product `node` whose ending is `root`. Raises RefusedError."""
-    image, kernel = None, (1, 1)
-    try:
-        x = emitter.rows(emitter.view(left), "left operand")
-        if x.images > 1 and (x.pixels > 1 or len(shape(node)) != 2):
-            x = rows_of(emitter.own(emitter.view(left), "left operand"), "left operand")
-    except RefusedError:
-        if (image := _flattened_image(left)) is None:
-            raise
-        x = emitter.images(as_image(emitter.view(image)), "left operand")
-        kernel = (x.height, x.width)
+    x, kernel = _operand(left, emitter)
+    if x.images > 1 and kernel == (1, 1) and (x.pixels > 1 or len(shape(node)) != 2):
+        x = rows_of(emitter.own(emitter.view(left), "left operand"), "left operand")
     same = shape(root) == shape(node)
     out = emitter.result(root, None if same else shape(node))
     if x.images > 1:  # the rows are images of a pixel each
@@ -65,11 +58,23 @@ def linear(left: Node, node: Node, root: Node, columns: int, emitter: EngineEmit
         **fields,
     )
     if not x.whole:  # some rows of a matrix: those of a pixel each, of which what lies above and below is left out
-        if image is not None:
+        if kernel != (1, 1):
             raise RefusedError("a slice of an image as left operand is not supported")
         command = replace(command, in_height=x.map.pixels, in_width=1, out_height=y.width, out_width=1)
         command = replace(command, padding=(-x.first, 0))
     return Linear(command, x, y, out, kernel)
+
+
+def _operand(left: Node, emitter: EngineEmitter) -> tuple[Images, tuple[int, int]]:
+    """The rows of `left`, and the kernel's size. A flattened image is read as it lies, by a kernel of its size."""
+    if not emitter.is_given(left) and (image := _flattened_image(left)) is not None:
+        try:
+            x = images_of(as_image(emitter.view(image)), "left operand")
+        except RefusedError:
+            pass  # such rows are copied
+        else:
+            return x, (x.height, x.width)
+    return emitter.rows(emitter.view(left), "left operand"), (1, 1)
 
 
 def matrix_weights(
