@@ -230,7 +230,7 @@ def test_a_copy_puts_every_element_to_its_place(seed: int) -> None:
     for command in copied(source, target, SIZES, "it", index):
         for h0, h1 in itertools.product(*map(range, command.heads)):
             at = (command.output + h0 * command.output_head[0] + h1 * command.output_head[1]) * SIZES.beat
-            begin = (command.input + h0 * command.input_head[0] + h1 * command.input_head[1]) * SIZES.beat
+            begin = command.input + h0 * command.input_head[0] + h1 * command.input_head[1]
             left = command.pixels
             for run in command.runs:
                 for n in range(min(run.words, left)):
@@ -267,4 +267,4 @@ def test_channels_that_would_leave_their_block_are_refused() -> None:
 def test_neighbouring_words_are_one_run() -> None:
     source = View(Map(1, 30, 16, SIZES, "source"), (3, 4, 16), (10 * PIXEL, PIXEL, CHANNEL), 2 * PIXEL)
     (command,) = copied(source, compact(source, SIZES), SIZES, "it")
-    assert command.runs == tuple(Run(Source.INPUT, first, 4) for first in (2, 12, 22))
+    assert command.input == 2 and command.runs == tuple(Run(Source.INPUT, first, 4) for first in (0, 10, 20))

@@ -115,7 +115,7 @@ class CopyEmitter(CommandEmitter):
             output_head=of.output_head,
             taken=(of.taken, 0),
             runs=len(runs),
-            input=self.place(x) + of.input,
+            input=self.place(x) * self.sizes.beat + of.input,
             input_after=self.after(x),
             output=self.place(out) + of.output,
             params=table,

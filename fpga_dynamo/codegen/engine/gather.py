@@ -1,9 +1,8 @@
 """Copies of feature maps in another order, as commands of the vector side that gather words.
 
 A word is 16 channels of a pixel. What moves whole words is a sum of steps along the dimensions of a view, for the
-source as for the target. Dimensions within a plane of the target become a table of runs. The others, from block to
-block and from image to image, become the heads of a command where their steps are whole lines; else each index is a
-command of its own.
+source as for the target. Dimensions within a plane of the target become a table of runs. Of the others, from block to
+block and from image to image, two become the heads of a command; of what is left each index is a command of its own.
 """
 
 from __future__ import annotations
@@ -48,9 +47,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Gather:
-    """A command: `pixels` words of each plane of the target. input, output: lines from the begin of the maps.
+    """A command: `pixels` words of each plane of the target.
 
-    heads: planes, outer and inner ones; the steps between them are lines.
+    input: words from the begin of its map. output: lines. heads: planes, outer and inner ones, with as many words or
+    lines from one to the next.
     """
 
     runs: tuple[Run, ...]
@@ -100,7 +100,7 @@ def copied(
     beat = sizes.beat
     if to % beat or (pixels % beat and to % (t.plane * beat) + pixels != t.pixels):
         raise RefusedError(f"{what} would begin or end within a line of 64 bytes")
-    heads, singles = _heads(outer, beat)
+    heads, singles = _heads(outer)
     if prod(d.size for d in singles) > _MOST_COMMANDS:
         raise RefusedError(f"{what} takes more than {_MOST_COMMANDS} commands to reorder")
     two = [*(_Dimension(1, 0, 0) for _ in range(2 - len(heads))), *heads]
@@ -109,15 +109,15 @@ def copied(
         sources = [d.places[i] for i, d in zip(place, singles, strict=True)]
         steps = [i * d.source for i, d in zip(sources, singles, strict=True) if i is not None]
         first = begin + sum(steps)
-        runs = [Run(Source.FILL, 0, pixels)] if None in sources else _runs(inner, first % beat)
+        runs = [Run(Source.FILL, 0, pixels)] if None in sources else _runs(inner)
         found.append(
             Gather(
                 filled(runs, pixels, sizes),
                 pixels,
-                first // beat,
+                first,
                 (to + sum(i * d.target for i, d in zip(place, singles, strict=True))) // beat,
                 heads=(two[0].size, two[1].size),
-                input_head=(two[0].source // beat, two[1].source // beat),
+                input_head=(two[0].source, two[1].source),
                 output_head=(two[0].target // beat, two[1].target // beat),
             )
         )
@@ -204,9 +204,9 @@ def pack_constant(settings: ConstantLayout, value: torch.Tensor) -> torch.Tensor
     return content
 
 
-def _runs(inner: Sequence[_Dimension], first: int) -> list[Run]:
-    """Of dimensions from outermost to innermost in the target's plane, whose source begins at word `first`."""
-    words = torch.full((1,), first, dtype=torch.int64)
+def _runs(inner: Sequence[_Dimension]) -> list[Run]:
+    """Of dimensions from outermost to innermost in the target's plane."""
+    words = torch.zeros(1, dtype=torch.int64)
     for d in inner:
         steps = torch.tensor([_FILLED if i is None else i * d.source for i in d.places], dtype=torch.int64)
         words = (words.view(-1, 1) + steps).flatten()
@@ -267,7 +267,7 @@ def _word(stride: int, of: Map, sizes: EngineSizes) -> int:
     return (image * of.image_lines + channel // CHANNELS * of.plane) * sizes.beat + pixel
 
 
-def _heads(outer: Sequence[_Dimension], beat: int) -> tuple[list[_Dimension], list[_Dimension]]:
+def _heads(outer: Sequence[_Dimension]) -> tuple[list[_Dimension], list[_Dimension]]:
     """Up to two dimensions that become heads, and the others."""
     merged: list[_Dimension] = []
     for d in sorted(outer, key=lambda d: -d.target):
@@ -277,5 +277,5 @@ def _heads(outer: Sequence[_Dimension], beat: int) -> tuple[list[_Dimension], li
             merged[-1] = _Dimension(last.size * d.size, d.source, d.target)
         else:
             merged.append(d)
-    whole = sorted((d for d in merged if d.source % beat == 0 and d.index is None), key=lambda d: -d.size)[:2]
-    return whole, [d for d in merged if d not in whole]
+    heads = sorted((d for d in merged if d.index is None), key=lambda d: -d.size)[:2]
+    return heads, [d for d in merged if d not in heads]

@@ -44,7 +44,10 @@ def _reads(command: MacCommand | VectorCommand, sizes: EngineSizes) -> Iterator[
     c = command
     if isinstance(c, VectorCommand):
         first, second, _ = c.planes(sizes)
-        yield Peers.INPUT, _rows(c, c.input, c.input_head, first)
+        if c.gathers:
+            yield Peers.INPUT, _words(c, sizes)
+        else:
+            yield Peers.INPUT, _rows(c, c.input, c.input_head, first)
         if c.has_other:
             yield Peers.RESIDUAL, _rows(c, c.other, c.other_head, second)
         return
@@ -66,6 +69,13 @@ def _rows(c: VectorCommand, base: int, step: tuple[int, int], lines: int) -> Ite
     for at in _heads(c, base, step):
         for block in range(c.blocks):
             yield at + block * (c.plane or lines), lines
+
+
+def _words(c: VectorCommand, sizes: EngineSizes) -> Iterator[_Run]:
+    """The lines in which a gather's words lie."""
+    for at in _heads(c, c.input, c.input_head):
+        first = at // sizes.beat
+        yield first, divide_up(at + c.taken[0], sizes.beat) - first
 
 
 def _input(c: MacCommand, sizes: EngineSizes) -> Iterator[_Run]:

@@ -69,7 +69,10 @@ class VectorFlags(IntFlag):
 
 @dataclass(frozen=True)
 class VectorCommand:
-    """Addresses and strides between heads count lines of 64 bytes; record.hpp says what each operation computes."""
+    """Addresses and strides between heads count lines of 64 bytes, those of gather's input words of 16 channels.
+
+    record.hpp says what each operation computes.
+    """
 
     opcode: int = VECTOR
     slices: int = 1

@@ -16,7 +16,7 @@ struct asked_run_t {
     number<GATHER_BITS> words;
 };
 
-// The words of one block, in lines. input: the first line of its source. table: runs, or of a constant the block itself, which is
+// The words of one block, in lines. input: the first word of its source. table: runs, or of a constant the block itself, which is
 // one run then.
 inline void gather_block(input_port_t& maps, uint32_t input, const vector_job_t& job, run_stream& table,
                          line_stream& out) {
@@ -40,11 +40,9 @@ gather_runs:
             if (!constant && (k & (BEAT_RUNS - 1)) == 0) entries = table.read();
             const run_t run = run_of(entries, static_cast<int>(k & (BEAT_RUNS - 1)));
             const bool fills = run.source == GATHER_FILL;
-            const uint32_t first = static_cast<uint32_t>(run.first) & (PORT_WORDS - 1);
+            const uint32_t word = input + static_cast<uint32_t>(run.first), first = word & (PORT_WORDS - 1);
             const uint32_t beats = (first + static_cast<uint32_t>(run.words) + (PORT_WORDS - 1)) / PORT_WORDS;
-            if (!fills && !constant)
-                maps.read_request(input * LINE_BEATS + static_cast<uint32_t>(run.first) / PORT_WORDS,
-                                  static_cast<int32_t>(beats));
+            if (!fills && !constant) maps.read_request(word / PORT_WORDS, static_cast<int32_t>(beats));
             asked[RUNS_AHEAD - 1].place = constant ? 0 : first;
             asked[RUNS_AHEAD - 1].fills = fills && !constant;
             asked[RUNS_AHEAD - 1].filling = run.filling;

@@ -51,7 +51,8 @@ int main(int argc, char** argv) {
         const int32_t words = std::atoi(argv[6]);
         c.runs = engine::divide_up(c.pixels, words);
         c.taken[0] = 2 * c.pixels;
-        c.input_head[1] = 2 * one;
+        c.input *= engine::BEAT;
+        c.input_head[1] = 2 * one * engine::BEAT;
         parameters.resize(static_cast<std::size_t>(engine::run_lines(c)));
         for (int32_t n = 0; n < c.runs; n++) {
             const int32_t left = engine::divide_up(c.pixels, engine::BEAT) * engine::BEAT - n * words;

@@ -288,19 +288,21 @@ private:
         c.high = 127;
         c.heads[0] = 1;
         c.heads[1] = (in.channels + 15) / 16;
-        c.input = in.at;
+        const int skipped = random.integer(0, in.rows - 1);  // a source may begin within a line
+        c.input = in.at * engine::BEAT + static_cast<uint32_t>(skipped);
         c.input_after = after(in);
         c.other = engine::NO_OPERAND;
         c.output = out.at;
-        c.taken[0] = in.rows;
-        c.input_head[1] = static_cast<int32_t>(engine::map_lines(in.rows, 16));
+        c.taken[0] = in.rows - skipped;
+        c.input_head[1] = static_cast<int32_t>(engine::map_lines(in.rows, 16)) * engine::BEAT;
+        if (random.chance(0.3)) c.input_head[1] = random.integer(0, skipped);
         c.output_head[1] = static_cast<int32_t>(engine::map_lines(out.rows, 16));
         c.group_lines = 1;
         const int most = random.pick({1, 3, 20, 200});
         std::vector<line_t> table;
         for (int left = (out.rows + engine::BEAT - 1) / engine::BEAT * engine::BEAT; left > 0; c.runs++) {
             const int source = random.integer(0, 1);
-            const int rows = source == engine::GATHER_INPUT ? in.rows : most;
+            const int rows = source == engine::GATHER_INPUT ? c.taken[0] : most;
             const int count = std::min({random.integer(1, most), left, rows});
             const int first = source == engine::GATHER_FILL ? 0 : random.integer(0, rows - count);
             if (c.runs % engine::LINE_RUNS == 0) table.push_back(line_t());

@@ -43,10 +43,10 @@ inline void reference_of_runs(const vector_command& c, const std::vector<line_t>
                            words = engine::bits32_of(entries, n % 4 * 4 + 1);
             for (uint32_t w = 0; w < words && to < c.pixels; w++, to++)
                 for (int k = 0; k < 16; k++) {
-                    const int64_t map = int64_t{c.input} + int64_t{block} * c.input_head[1];
+                    const int64_t from = int64_t{c.input} + int64_t{block} * c.input_head[1];
                     byte_of(memory, c.output + int64_t{block} * c.output_head[1], to,
                             k) = begin >> 30 == 1 ? entries.byte[n % 4 * 16 + 8 + k % 4]
-                                                  : byte_of(source, map, int64_t{begin & 0x3fffffff} + w, k);
+                                                  : byte_of(source, 0, from + int64_t{begin & 0x3fffffff} + w, k);
                 }
         }
     }
