@@ -43,6 +43,28 @@ def parameters(model: GraphModule) -> set[Node]:
     return found
 
 
+_MASKED = -32.0
+"""What a mask adds at most where it is not 0."""
+
+
+def masks(model: GraphModule) -> set[Node]:
+    """The nodes that read masks of scores, and those that only move their elements.
+
+    A mask is a constant that adds 0, or so little that a softmax gives nothing.
+    """
+    found: set[Node] = set()
+    for node in model.graph.nodes:
+        if _is_mask(constant(model, node)) or (node.target in MOVES and node.args[0] in found):
+            found.add(node)
+    return found
+
+
+def _is_mask(value: Tensor | None) -> bool:
+    if value is None or not value.is_floating_point() or not bool((value != 0).any()):
+        return False
+    return bool(((value == 0) | (value <= _MASKED)).all())
+
+
 def set_own(model: GraphModule, node: Node, position: int, value: Tensor, prefix: str) -> None:
     """Gives a node a parameter of its own as the operand at `position`, in place of the one that others may read."""
     old = node.args[position] if position < len(node.args) else None

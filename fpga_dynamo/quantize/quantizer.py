@@ -35,11 +35,12 @@ from fpga_dynamo.quantize.operators import (
     is_image_product,
     is_image_sum,
     is_parameter,
+    is_score,
     keeps_range,
     moved,
     second_operands,
 )
-from fpga_dynamo.quantize.parameters import parameters, set_own_nodes
+from fpga_dynamo.quantize.parameters import masks, parameters, set_own_nodes
 from fpga_dynamo.quantize.positions import activations, indices
 from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
@@ -96,6 +97,7 @@ class FPGAQuantizer(Quantizer):
         self._activations: Collection[Node] = ()
         self._indices: Collection[Node] = ()
         self._parameters: Collection[Node] = ()
+        self._masks: Collection[Node] = ()
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Has layers take in the scales behind them; takes fused attention apart, whose products can be in 8 bits."""
@@ -119,7 +121,7 @@ class FPGAQuantizer(Quantizer):
         taken: set[Node] = set(kept)
         self._symmetric = second_operands(node for node in model.graph.nodes if node not in kept)
         self._activations, self._indices = activations(model), indices(model.graph.nodes)
-        self._parameters = parameters(model)
+        self._parameters, self._masks = parameters(model), masks(model)
         for node in model.graph.nodes:
             product = PRODUCTS.get(node.target)
             if product is not None and node not in taken and product.name in self.capabilities:
@@ -135,6 +137,8 @@ class FPGAQuantizer(Quantizer):
                 self._embedding(node)
             elif node.target in JOINS and "cat" in self.capabilities:
                 self._join(node)
+            elif node.target in ADDITIONS and self._mask_of(node) is not None:
+                self._masked(node)
             elif VALUES.get(node.target) in self.capabilities:
                 self._value(node, taken)
         return model
@@ -227,6 +231,25 @@ class FPGAQuantizer(Quantizer):
     def _is_addend(self, node: Node) -> bool:
         """Whether an operand is an activation or a parameter; masks and tables of positions are neither."""
         return (node in self._activations or node in self._parameters) and not self._is_separate(node)
+
+    def _mask_of(self, node: Node) -> Node | None:
+        """The mask that is added to scores which are in 8 bits."""
+        scores, mask = node.args[:2] if node.args[1] in self._masks else node.args[1::-1]
+        if not (isinstance(scores, Node) and isinstance(mask, Node) and mask in self._masks):
+            return None
+        if "addition" not in self.capabilities or node.kwargs.get("alpha", 1) != 1 or not is_score(node):
+            return None
+        return mask if _is_quantized(scores) and scores.meta["val"].shape == node.meta["val"].shape else None
+
+    def _masked(self, node: Node) -> None:
+        """Scores and their mask; of the sum the softmax that reads it has a scale."""
+        mask = self._mask_of(node)
+        scores = node.args[0] if node.args[1] is mask else node.args[1]
+        assert isinstance(scores, Node) and mask is not None
+        annotation = QuantizationAnnotation(_annotated=True)
+        annotation.input_qspec_map[scores] = self._activation(scores)
+        annotation.input_qspec_map[mask] = self.specs.mask_of(node, scores)
+        node.meta[_KEY] = annotation
 
     def _value(self, node: Node, taken: set[Node]) -> None:
         of_two = node.target in (*ADDITIONS, *MULTIPLICATIONS)

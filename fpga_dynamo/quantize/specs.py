@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -141,7 +142,7 @@ class PowerOfTwoMovingAveragePerChannelObserver(_Weights, _PowerOfTwo, MovingAve
 @dataclass(frozen=True)
 class Specs:
     """The specifications of one quantizer. symmetric: an activation's with the zero point 0. scores_along: of what a
-    softmax over that dimension reads. bias: None where biases stay float32."""
+    softmax over that dimension reads. pow2: scales are powers of two."""
 
     activation: QuantizationSpec
     symmetric: QuantizationSpec
@@ -149,6 +150,7 @@ class Specs:
     transposed_weight: QuantizationSpec
     scores_along: Callable[[int], QuantizationSpec]
     bias: BiasType
+    pow2: bool
 
     def weight_of(self, channel_axis: int) -> QuantizationSpec:
         return self.transposed_weight if channel_axis else self.weight
@@ -164,6 +166,29 @@ class Specs:
             qscheme=torch.per_channel_symmetric,
             ch_axis=0,
         )
+
+
+    def mask_of(self, node: Node, scores: Node) -> DerivedQuantizationSpec:
+        """Of what is added to scores: 0, or as little as puts any score below all that weigh anything."""
+        count = max(node.meta["val"].shape[-1], 1)
+        return DerivedQuantizationSpec(
+            derived_from=[(scores, node)],
+            derive_qparams_fn=partial(_scale_of_mask, count=count, pow2=self.pow2),
+            dtype=torch.int8,
+            quant_min=-128,
+            quant_max=127,
+            qscheme=torch.per_tensor_affine,
+        )
+
+
+def _scale_of_mask(observers: list[Any], count: int, pow2: bool) -> tuple[Tensor, Tensor]:
+    """Its zero point is the greatest integer, and its least number below the scores' range."""
+    scale = observers[0].calculate_qparams()[0].float().reshape(1)
+    depth = scale * 255 + 2 * _NOTHING + math.log(count)
+    mask = depth / 255
+    if pow2:
+        mask = torch.exp2(torch.log2(mask).ceil())
+    return mask, torch.full_like(mask, 127, dtype=torch.int64)
 
 
 def _scale_of_sums(observers: list[Any]) -> tuple[Tensor, Tensor]:
@@ -188,6 +213,7 @@ def specs(scales: Scales, bias: BiasType, training: bool) -> Specs:
         _spec("weight", _weight_observer(scales, training, 1), torch.per_channel_symmetric, 1),
         lambda dim: _spec("activation", _scores_observer(scales, training, dim), torch.per_tensor_affine, None),
         bias,
+        scales == "pow2",
     )
 
 

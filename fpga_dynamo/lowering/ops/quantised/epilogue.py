@@ -21,6 +21,7 @@ from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import Buffer, View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
+from fpga_dynamo.lowering.ops.repetition import repetition
 from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
 from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 
@@ -35,7 +36,8 @@ class Ending:
     """How a product of integers ends, and the nodes behind it that say so, in order.
 
     last: whose value it gives. scale: of the integers that this is; None if it is floating-point values.
-    middle: by which it is rounded before `residual`, a dequantising node, is added; either may be None.
+    middle: by which it is rounded before `residual`, a dequantising node, is added; either may be None. Of a batch of
+    matrices the residual may be broadcast.
     """
 
     nodes: tuple[Node, ...]
@@ -58,6 +60,12 @@ class Ending:
     def element(self) -> Element:
         """What it lies on the card as."""
         return F32 if self.scale is None else self.scale.element
+
+    @property
+    def sum_size(self) -> tuple[int, ...]:
+        """Of the result of the addition."""
+        assert self.residual is not None
+        return tuple(shape(next(iter(self.residual.users))))
 
     @property
     def first_scale(self) -> Scale | None:
@@ -158,7 +166,7 @@ class Walk:
         if found is None or other in self.graph.claimed:
             return None
         assert isinstance(other, Node)
-        if len(other.users) != 1 or shape(other) != shape(before):
+        if len(other.users) != 1 or not self._is_addend(shape(other), shape(before), product):
             return None
         nodes += [*views, other, user]
         more, end, act = self.activated(user)
@@ -171,6 +179,15 @@ class Walk:
         except RequantizeError:
             return None
         return Ending((*nodes, *more, *behind, result), result, scale, middle, other, act)
+
+
+    @staticmethod
+    def _is_addend(size: Sequence[int], wanted: Sequence[int], product: Node) -> bool:
+        """Whether it has as many elements as the result, or is the same for some matrices of a batch."""
+        if size == wanted:
+            return True
+        of_batch = len(shape(product)) == 3 and len(size) >= 2 and size[-2:] == wanted[-2:]
+        return of_batch and len(size) <= len(wanted) and repetition(wanted[:-2], size[:-2]) is not None
 
 
 def _free_user(node: Node, graph: GraphInfo) -> Node | None:

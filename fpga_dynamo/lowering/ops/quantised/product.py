@@ -156,9 +156,7 @@ def lower(match: Match[Product], emitter: Emitter) -> Sequence[View]:
     vectors = int8_panel_vectors(columns, emitter.target)
     halves = halves_of(node, match.root, (product.left, product.right), emitter)
     a = emitter.vector_rows(operand_view(product.left, halves, emitter, integers=True), aligned=True)
-    residual = residual_integers(end, emitter)
-    if residual is not None:
-        residual = emitter.vector_rows(split(reshaped(residual, shape(node), emitter), halves), aligned=True)
+    residual = _residual(end, shape(node), halves, emitter)
     order, dtype = result_order(match.root), value(end.last).dtype
     y = emitter.tensor((*halves, rows, columns), order, dtype=dtype, pitch=align(columns), element=end.element)
     shared: dict[str, Any] = {
@@ -191,6 +189,17 @@ def lower(match: Match[Product], emitter: Emitter) -> Sequence[View]:
     reads = [a, b, residual, constants, table_in(shared), *own_reads]
     emitter.command(command, reads=reads, writes=[y], macs=macs(match))
     return [reshaped(y, shape(match.root), emitter)]
+
+
+def _residual(end: Ending, size: tuple[int, ...], halves: tuple[int, int], emitter: Emitter) -> View | None:
+    """Where the integers lie that are added, as (b0, b1, m, n), with steps of 0 where matrices share them."""
+    view = residual_integers(end, emitter)
+    if view is None:
+        return None
+    view = emitter.vector_rows(view, aligned=True).expand(end.sum_size)
+    if view.shape[:-2] == halves:
+        return view
+    return emitter.vector_rows(split(reshaped(view, size, emitter), halves), aligned=True)
 
 
 def _own_scales(scale: OwnScale, size: tuple[int, ...], emitter: Emitter) -> tuple[list[View], dict[str, Any]]:

@@ -28,10 +28,23 @@ def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
         elif _is_the_same_to_quantisers(node):
             node.replace_all_uses_with(node.all_input_nodes[0])
             module.graph.erase_node(node)
+        elif _moves_nothing(node):
+            node.target, node.args, node.kwargs = aten.clone.default, (node.args[0],), {}
     name_roundings(module)
     open_choices(module)
     hoist_scales(module, static_inputs)
     gather_integers(module)
+
+
+def _moves_nothing(node: Node) -> bool:
+    """Whether it pads or rolls by 0, as models with windows do where sizes fit."""
+    if node.target is aten.constant_pad_nd.default:
+        by = argument(node, "pad", 1)
+    elif node.target is aten.roll.default:
+        by = argument(node, "shifts", 1)
+    else:
+        return False
+    return all(isinstance(n, int) and n == 0 for n in by)
 
 
 def _is_the_same_to_quantisers(node: Node) -> bool:

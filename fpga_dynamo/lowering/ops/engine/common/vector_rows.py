@@ -13,19 +13,33 @@ from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, of_engine
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.ir.blocked import CHANNEL
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.repetition import Repetition
 
 
 def emit(
-    command: VectorCommand, x: Images, y: Images, params: int, other: Images | None, emitter: EngineEmitter
+    command: VectorCommand,
+    x: Images,
+    y: Images,
+    params: int,
+    other: Images | None,
+    emitter: EngineEmitter,
+    repeated: Repetition | None = None,
 ) -> None:
+    """Appends a command over all images of `x`.
+
+    repeated: how the images of `other` go with these, if not one by one.
+    """
+    outer, inner = (1, x.images) if repeated is None else repeated.heads
+    step = (0, 1) if repeated is None else repeated.step
+    other_image = 0 if other is None else other.map.image_lines
     command = replace(
         command,
         channels=x.channels,
         pixels=x.pixels,
-        heads=(1, x.images),
-        input_head=(0, x.map.image_lines),
-        output_head=(0, y.map.image_lines),
-        other_head=(0, 0 if other is None else other.map.image_lines),
+        heads=(outer, inner),
+        input_head=(inner * x.map.image_lines, x.map.image_lines),
+        output_head=(inner * y.map.image_lines, y.map.image_lines),
+        other_head=(step[0] * other_image, step[1] * other_image),
     )
     emitter.vector(command, x, y, params, other)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from torch.fx import Node
 
+from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
@@ -16,8 +17,10 @@ from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.ops.engine.common.head_products import HeadsProduct, heads_product, seen_as
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
+from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.product import Product
+from fpga_dynamo.lowering.ops.repetition import repetition
 from fpga_dynamo.lowering.patterns import Match
 
 
@@ -43,9 +46,11 @@ def engine_product(match: Match[Product], emitter: EngineEmitter) -> Sequence[Vi
         offset=of.command.in_blocks * CHANNELS * scale.zero * other.zero,
     )
     words = PARAMETERS * align(columns, CHANNELS)
-    residual = None if end.residual is None else _residual(end.residual, of, emitter)
+    command, residual = of.command, None
+    if end.residual is not None:
+        command, residual = _added(end, of, emitter)
     emitter.mac(
-        of.command if residual is None else replace(of.command, residual_head=of.result.step),
+        command,
         of.left.rows,
         of.result.rows,
         engine_params(emitter.pack(pack_one_scale, constants, [], words, f"{node} parameters"), end, emitter),
@@ -57,22 +62,39 @@ def engine_product(match: Match[Product], emitter: EngineEmitter) -> Sequence[Vi
     return [seen_as(View(view.buffer, tuple(shape(node)), view.strides[-rank:], view.offset), match.root)]
 
 
-def _residual(node: Node, of: HeadsProduct, emitter: EngineEmitter) -> Images:
-    """What is added to a product, copied to a map like that of the result. Raises RefusedError."""
-    found = dequantized(node)
+def _added(end: Ending, of: HeadsProduct, emitter: EngineEmitter) -> tuple[MacCommand, Images]:
+    """The command with what is added to a product, which is copied to a map for each head. Raises RefusedError."""
+    assert end.residual is not None
+    found = dequantized(end.residual)
     assert found is not None
     if not emitter.sizes.gather:
         raise RefusedError("a product of two feature maps with a residual is not supported")
-    result = of.result.rows.map
-    like = Map(result.images, result.pixels, result.channels, emitter.sizes, node.name)
-    seen = View(like, of.view.shape, of.view.strides).reshape(tuple(shape(node)))
-    if seen is None:
-        raise RefusedError("the addend's memory layout is not supported")
+    size, rows = shape(end.residual), of.result.rows
+    repeated = repetition(end.sum_size[:-2], size[:-2])
+    assert repeated is not None
+    apart = emitter.heads_apart((repeated.images, *size[-2:]), end.residual.name)
+    seen = apart.reshape(size)
+    like = apart.buffer
+    assert isinstance(like, Map) and seen is not None
     if emitter.is_constant(found[0]):
         emitter.constant(found[0], seen)
     else:
         emitter.copy(emitter.view(found[0]), seen, "the addend")
-    return replace(of.result.rows, map=like)
+    heads, lines = repeated.heads, like.image_lines
+
+    def steps(step: tuple[int, int]) -> tuple[int, int]:
+        return heads[1] * step[1], step[1]
+
+    c = of.command
+    command = replace(
+        c,
+        heads=heads,
+        input_head=steps(c.input_head),
+        weight_head=steps(c.weight_head),
+        output_head=steps(c.output_head),
+        residual_head=(repeated.step[0] * lines, repeated.step[1] * lines),
+    )
+    return command, Images(like, 1, rows.channels, rows.height, rows.width)
 
 
 def _read_by_rows(node: Node) -> bool:

@@ -28,15 +28,17 @@ from fpga_dynamo.codegen.engine.vector import (
     float32,
 )
 from fpga_dynamo.codegen.requantize import channels
+from fpga_dynamo.ir.blocked import IMAGE
 from fpga_dynamo.ir.graph import GraphInfo, argument, arguments, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
-from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.ir.view import View, align, dense
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.common.joins import Join
 from fpga_dynamo.lowering.ops.engine.common.phases import join
 from fpga_dynamo.lowering.ops.engine.common.vector_rows import all_of, are_alike, emit, is_whole, row_by_row
 from fpga_dynamo.lowering.ops.engine.int8.channels import is_within_blocks
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table
+from fpga_dynamo.lowering.ops.repetition import Repetition, repetition
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
@@ -62,13 +64,15 @@ def element_wise(
     of_engine(left, "operand", emitter.sizes)
     of_engine(root, "result", emitter.sizes)
     x = emitter.view(left)
-    if right is not None and emitter.is_constant(right):
-        x = x if is_whole(x) else emitter.compact(x, "operand")
-        other: View | None = emitter.constant(right, _map_like(x, emitter, right.name))
-    else:
-        other = None if right is None else emitter.view(right)
     params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
     placed = emitter.placements.get(root)
+    if right is not None and emitter.is_constant(right):
+        x = x if is_whole(x) else emitter.compact(x, "operand")
+        constant, repeated = _constant(right, x, emitter)
+        out = _map_like(x, emitter, root.name)
+        emit(command, all_of(x.buffer), all_of(out.buffer), params, all_of(constant), emitter, repeated)
+        return out if placed is None else emitter.copied(out, placed, "result")
+    other = None if right is None else emitter.view(right)
     if placed is not None or not is_whole(x) or (other is not None and not are_alike(x, other)):
         try:
             return _as_they_lie(root, command, x, other, params, emitter)
@@ -83,6 +87,28 @@ def element_wise(
     b = None if other is None else all_of(other.buffer)
     emit(command, all_of(x.buffer), all_of(out.buffer), params, b, emitter)
     return out if placed is None else emitter.copied(out, placed, "result")
+
+
+def _constant(node: Node, x: View, emitter: EngineEmitter) -> tuple[Map, Repetition]:
+    """A map for a constant that is broadcast to `x`, all of a map; it has as few images as steps between them allow."""
+    of = x.buffer
+    assert isinstance(of, Map)
+    size = (*(1,) * (len(x.shape) - len(shape(node))), *shape(node))
+    steps = [stride if count > 1 else None for count, stride in zip(x.shape, x.strides, strict=True)]
+    images = 1 + max((d for d, step in enumerate(steps) if step is not None and step >= IMAGE), default=-1)
+    rows = [step * IMAGE for step in dense(x.shape[:images])]
+    in_order = all(step in (None, row) for step, row in zip(steps, rows, strict=False))
+    repeated = repetition(x.shape[:images], size[:images])
+    if repeated is None or not in_order or size[images:] != x.shape[images:]:
+        target = _map_like(x, emitter, node.name)
+        repeated = Repetition((1, of.images), (0, 1), of.images)
+    else:
+        strides = (*(step * IMAGE for step in dense(size[:images])), *x.strides[images:])
+        like = Map(repeated.images, of.pixels, of.channels, emitter.sizes, node.name)
+        target = View(like, size, strides, 0, x.dtype)
+    emitter.constant(node, target)
+    assert isinstance(target.buffer, Map)
+    return target.buffer, repeated
 
 
 def _map_like(x: View, emitter: EngineEmitter, name: str) -> View:
