@@ -73,7 +73,7 @@ def tie_scales(model: GraphModule, observers: dict[Any, Any]) -> None:
             continue
         bias, node = edge
         value = constant(model, bias)
-        if value is None:
+        if value is None or observer.dtype is not torch.int32:
             continue
         data, weight = observer.obs_or_fqs
         units = UnitsOfSums(

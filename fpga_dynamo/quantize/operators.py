@@ -61,6 +61,9 @@ NON_NEGATIVE = (
     aten.relu_.default, aten.relu6.default,
 )  # fmt: skip
 
+SCALINGS = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
+"""By a number, where the second operand is none of the graph's values."""
+
 MOVES = (
     aten.max_pool1d.default, aten.max_pool2d.default, aten.adaptive_max_pool2d.default, aten.flatten.using_ints,
     aten.view.default, aten.reshape.default, aten.unflatten.int, aten.permute.default, aten.transpose.int,

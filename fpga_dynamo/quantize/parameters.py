@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from fpga_dynamo.quantize.operators import MOVES, aten
 
@@ -47,19 +50,41 @@ _MASKED = -32.0
 """What a mask adds at most where it is not 0."""
 
 
-def masks(model: GraphModule) -> set[Node]:
-    """The nodes that read masks of scores, and those that only move their elements.
+def keep_masks(model: GraphModule, sums: Iterable[Node]) -> None:
+    """Gives the model a buffer for each mask among the operands of `sums`, which a softmax reads, in place."""
+    memo: dict[Node, Tensor | None] = {}
+    operands = dict.fromkeys(arg for node in sums for arg in node.args if isinstance(arg, Node))
+    for node in operands:
+        value = _evaluated(model, node, memo)
+        if node.op == "get_attr" or not is_mask(value):
+            continue
+        name = f"_mask_{node.name}"
+        model.register_buffer(name, value, persistent=False)
+        with model.graph.inserting_before(node):
+            kept = model.graph.get_attr(name)
+        kept.meta["val"] = node.meta["val"]
+        node.replace_all_uses_with(kept)
 
-    A mask is a constant that adds 0, or so little that a softmax gives nothing.
-    """
-    found: set[Node] = set()
-    for node in model.graph.nodes:
-        if _is_mask(constant(model, node)) or (node.target in MOVES and node.args[0] in found):
-            found.add(node)
-    return found
+
+def _evaluated(model: GraphModule, node: Node, memo: dict[Node, Tensor | None]) -> Tensor | None:
+    """The tensor that a node gives whatever the inputs are; None if that depends on them, or on chance."""
+    if node not in memo:
+        memo[node] = constant(model, node)
+        if node.op == "call_function" and not _is_random(node):
+            operands = {operand: _evaluated(model, operand, memo) for operand in node.all_input_nodes}
+            if all(value is not None for value in operands.values()):
+                args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
+                value = node.target(*args, **kwargs)  # type: ignore[operator]
+                memo[node] = value if isinstance(value, Tensor) else None
+    return memo[node]
 
 
-def _is_mask(value: Tensor | None) -> bool:
+def _is_random(node: Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def is_mask(value: Tensor | None) -> bool:
+    """Whether all that it adds to scores is 0, or leaves no weight."""
     if value is None or not value.is_floating_point() or not bool((value != 0).any()):
         return False
     return bool(((value == 0) | (value <= _MASKED)).all())
@@ -102,5 +127,3 @@ def set_own_nodes(model: GraphModule, readers: Any) -> None:
                 own = model.graph.get_attr(str(node.target))
             own.meta = dict(node.meta)
             user.replace_input_with(node, own)
-
-

@@ -28,6 +28,7 @@ from fpga_dynamo.quantize.operators import (
     MOVES,
     MULTIPLICATIONS,
     PRODUCTS,
+    SCALINGS,
     SOFTMAX,
     VALUES,
     Product,
@@ -40,7 +41,7 @@ from fpga_dynamo.quantize.operators import (
     moved,
     second_operands,
 )
-from fpga_dynamo.quantize.parameters import masks, parameters, set_own_nodes
+from fpga_dynamo.quantize.parameters import constant, is_mask, keep_masks, parameters, set_own_nodes
 from fpga_dynamo.quantize.positions import activations, indices
 from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
@@ -109,6 +110,7 @@ class FPGAQuantizer(Quantizer):
         fold_scales(model, self._kept(model.graph.nodes)[0])
         if "matmul" in self.capabilities:
             attention.take_apart(model)
+        keep_masks(model, [n for n in model.graph.nodes if n.target in ADDITIONS and is_score(n)])
         if self.specs.bias == "int32":
             # Each product may have to raise the scales of its weights (see biases_of_products).
             set_own_nodes(model, lambda node: node.target in PRODUCTS or node.target is EMBEDDING)
@@ -121,7 +123,8 @@ class FPGAQuantizer(Quantizer):
         taken: set[Node] = set(kept)
         self._symmetric = second_operands(node for node in model.graph.nodes if node not in kept)
         self._activations, self._indices = activations(model), indices(model.graph.nodes)
-        self._parameters, self._masks = parameters(model), masks(model)
+        self._parameters = parameters(model)
+        self._masks = {node for node in model.graph.nodes if is_mask(constant(model, node))}
         for node in model.graph.nodes:
             product = PRODUCTS.get(node.target)
             if product is not None and node not in taken and product.name in self.capabilities:
@@ -239,13 +242,18 @@ class FPGAQuantizer(Quantizer):
             return None
         if "addition" not in self.capabilities or node.kwargs.get("alpha", 1) != 1 or not is_score(node):
             return None
-        return mask if _is_quantized(scores) and scores.meta["val"].shape == node.meta["val"].shape else None
+        is_known = _is_quantized(scores) or _scaled(scores) is not None
+        return mask if is_known and scores.meta["val"].shape == node.meta["val"].shape else None
 
     def _masked(self, node: Node) -> None:
         """Scores and their mask; of the sum the softmax that reads it has a scale."""
         mask = self._mask_of(node)
         scores = node.args[0] if node.args[1] is mask else node.args[1]
         assert isinstance(scores, Node) and mask is not None
+        if not _is_quantized(scores) and (source := _scaled(scores)) is not None:
+            own = QuantizationAnnotation(_annotated=True, output_qspec=self._activation(scores))
+            own.input_qspec_map[source] = self._activation(source)
+            scores.meta[_KEY] = own
         annotation = QuantizationAnnotation(_annotated=True)
         annotation.input_qspec_map[scores] = self._activation(scores)
         annotation.input_qspec_map[mask] = self.specs.mask_of(node, scores)
@@ -319,6 +327,13 @@ class FPGAQuantizer(Quantizer):
 
 def _only_user(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def _scaled(node: Node) -> Node | None:
+    """What is in 8 bits and multiplied by a number."""
+    source = node.args[0] if node.args else None
+    by_number = node.target in SCALINGS and not any(isinstance(arg, Node) for arg in node.args[1:])
+    return source if by_number and isinstance(source, Node) and _is_quantized(source) else None
 
 
 def _is_quantized(node: Node) -> bool:

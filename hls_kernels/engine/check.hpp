@@ -45,7 +45,7 @@ inline const char* refusal(const mac_command& c) {
                        c.group_in != CHANNELS || c.group_out != CHANNELS || folded(c)))
         return "works channel by channel, but not on tiles of a block";
     if (map_kind && (c.kernel[0] != 1 || c.kernel[1] != 1 || c.tile_depth != c.in_blocks || has_sums(c) ||
-                     has_residual(c) || folded(c) || c.operation == OPERATION_MAXIMUM))
+                     folded(c) || c.operation == OPERATION_MAXIMUM))
         return "has a map as second operand of what is no plain product";
     if (c.out_plane && (c.out_plane < 0 || c.out_plane < (int64_t{c.out_height} * c.out_width + BEAT - 1) / BEAT))
         return "has blocks that lie nearer to each other than their rows take";

@@ -67,6 +67,29 @@ class Attention(nn.Module):
         return result
 
 
+class Masked(nn.Module):
+    """Attention over sequences with a bias for each head, and a mask for every other sequence, or a causal one."""
+
+    def __init__(self, *, causal: bool = False) -> None:
+        super().__init__()
+        self.causal = causal
+        self.split, self.project = nn.Linear(64, 192), nn.Linear(64, 24)
+        self.bias = nn.Parameter(torch.randn(1, 2, 10, 10))
+        self.register_buffer("mask", torch.where(torch.rand(2, 10, 10) > 0.4, 0.0, -100.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        sequences, length, channels = x.shape
+        q, k, v = self.split(x).view(sequences, length, 3, 2, channels // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        if self.causal:
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = q * 0.3 @ k.transpose(-2, -1) + self.bias
+            shifted = scores.view(-1, 2, 2, length, length) + self.get_buffer("mask").unsqueeze(1).unsqueeze(0)
+            mixed = shifted.view(-1, 2, length, length).softmax(-1) @ v
+        result: Tensor = self.project(mixed.transpose(1, 2).reshape(sequences, length, channels))
+        return result
+
+
 class Tokens(nn.Module):
     """A token in front of each sequence, and a table of positions."""
 
@@ -149,6 +172,8 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "heads of 8": (lambda: Attention(4, 8), (1, 9, 32)),
     "a bias": (lambda: Attention(2, 32, bias=True), (1, 10, 64)),
     "a bias of heads of 24": (lambda: Attention(2, 24, bias=True), (2, 10, 48)),
+    "a mask": (Masked, (4, 10, 64)),
+    "a causal mask": (lambda: Masked(causal=True), (2, 10, 64)),
     "over channels": (lambda: Attention(2, 32, over_channels=True), (2, 10, 64)),
     "tokens": (Tokens, (1, 10, 64)),
     "tokens of three sequences": (Tokens, (3, 10, 64)),
@@ -158,7 +183,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "norm of rows": (NormOfRows, (2, 5, 24)),
     "mean of pixels": (MeanOfPixels, (2, 3, 9, 8)),
 }
-ALWAYS = ("windows", "a bias of heads of 24", "two moved")
+ALWAYS = ("windows", "a mask", "two moved")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in ALWAYS else EXTENDED) for n in CASES])

@@ -1,5 +1,6 @@
 // Reads what the epilogue adds: the residual and partial sums, in the order in which the output is stored. A map that is the
-// second operand comes through this port too, and goes on to load_weights; such a command has neither.
+// second operand comes through this port too, set after set in front of the passes that use it, and goes on to load_weights;
+// such a command has no partial sums.
 #pragma once
 #include "load_weights.hpp"
 #include "tile_walk.hpp"

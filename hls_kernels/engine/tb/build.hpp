@@ -74,9 +74,10 @@ public:
     }
 
     // The product of a map's rows and another map, for each of `heads`: out[h] = a[h] * b[h]^T, or a[h] * b[h]. `depth`: of
-    // the sums. Of channels that are heads side by side, each takes whole blocks.
+    // the sums. Of channels that are heads side by side, each takes whole blocks. residual: an image for each head, one for
+    // all, or null.
     bool add_product(const layer& l, const tensor& a, const tensor& b, bool transposed, int heads, int depth,
-                     tensor& out, const std::string& what) {
+                     const tensor* residual, tensor& out, const std::string& what) {
         mac_command c = blank();
         const bool by_image = a.images == heads && heads > 1;  // each head's rows are an image, or a range of channels
         const int outputs = out.images == heads && heads > 1 ? out.channels : out.channels / heads;
@@ -101,6 +102,11 @@ public:
         c.weight_after = after(b);
         c.pad = bits_of_pad(l, a);
         c.weight_zero = b.zero;
+        if (residual) {
+            c.residual = residual->at;
+            c.residual_head[1] = residual->images == heads ? residual->image_lines : 0;
+            c.residual_after = after(*residual);
+        }
         if (!engine::ROW_SUMS && b.zero != 0) return false;
         set_epilogue(c, l);
         const drawn_t drawn = draw_parts(c, cuts_);
@@ -114,8 +120,11 @@ public:
         c.params = put_params(params, l);
         commands.push_back(c);
         out.producer = next() - 1;
+        const bool adds = residual != nullptr;
+        const tensor given = adds ? *residual : tensor();
         const auto wanted_in = [=](std::vector<line_t>& memory) {
             const tensor rows = read_tensor(memory, a), other = read_tensor(memory, b);
+            const tensor added = adds ? read_tensor(memory, given) : tensor();
             const bool own = out.images == heads && heads > 1;
             std::vector<wanted> all(out.values.size());
             for (int h = 0; h < heads; h++)
@@ -130,8 +139,9 @@ public:
                                              b.zero;
                             s.add(x * y);
                         }
-                        all[own ? out.index(h, o, 0, m) : out.index(0, h * outputs + o, 0, m)] = finished(s, 0, 0,
-                                                                                                          false, l);
+                        const double r = adds ? number_of(added.get(added.images == heads ? h : 0, o, 0, m)) : 0;
+                        all[own ? out.index(h, o, 0, m) : out.index(0, h * outputs + o, 0, m)] = finished(s, 0, r, adds,
+                                                                                                          l);
                     }
             return all;
         };

@@ -245,7 +245,14 @@ inline bool add_attention(program& p, random_source& random) {
                                           : random_tensor(p.maps, 1, heads * depth, 1, keys, extreme, random);
     const tensor value = random_tensor(p.maps, 1, heads * outputs, 1, keys, extreme, random);
     layer scores, context;
-    random_epilogue(p, scores, 1, depth, nullptr, random);
+    const bool wide = engine::WIDE && random.chance(0.5), adds = !wide && random.chance(0.5);
+    tensor bias;
+    if (adds) bias = random_tensor(p.maps, random.chance(0.5) ? heads : 1, keys, 1, rows, extreme, random);
+    random_epilogue(p, scores, 1, depth, adds ? &bias : nullptr, random);
+    if (adds) {  // behind the last key it adds nothing
+        const element_t nothing = element_from(engine::ELEMENT == engine::ELEMENT_INT8 ? scores.residual_zero : 0);
+        put_tensor(p.maps, bias, &nothing);
+    }
     random_epilogue(p, context, 1, keys, nullptr, random);
     // Behind the last key the scores have their zero point: params of channels that do not exist are 0.
     scores.table.clear();
@@ -254,18 +261,19 @@ inline bool add_attention(program& p, random_source& random) {
 #endif
     scores.low = -128;
     scores.high = 127;
-    scores.wide = engine::WIDE && random.chance(0.5);
+    scores.wide = wide;
     tensor s = make_tensor(p.maps, heads, keys, 1, rows, 16, scores.wide);
     s.zero = scores.zero;
     tensor out = make_tensor(p.maps, 1, heads * outputs, 1, rows);
     out.zero = context.zero;
-    if (!p.add_product(scores, query, key, false, heads, depth, s, "rows by rows")) return false;
+    if (!p.add_product(scores, query, key, false, heads, depth, adds ? &bias : nullptr, s, "rows by rows"))
+        return false;
     if (s.wide) {  // of which a softmax would make elements
         s = random_tensor(p.maps, heads, keys, 1, rows, false, random);
         const element_t none = element_from(0);
         put_tensor(p.maps, s, &none);
     }
-    return p.add_product(context, s, value, true, heads, keys, out, "rows by columns");
+    return p.add_product(context, s, value, true, heads, keys, nullptr, out, "rows by columns");
 }
 
 }  // namespace bench

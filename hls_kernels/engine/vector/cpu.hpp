@@ -91,8 +91,7 @@ private:
     // One block, run by run; a run beyond its source has filling, one beyond the block is cut.
     void gather(int32_t head) const {
         const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
-        const word_t* from =
-            words(0) + c_.input + int64_t{h0} * c_.input_head[0] + int64_t{h1} * c_.input_head[1];
+        const word_t* from = words(0) + c_.input + int64_t{h0} * c_.input_head[0] + int64_t{h1} * c_.input_head[1];
         word_t* to = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]);
         int64_t left = c_.pixels;
         for (int32_t k = 0; k < c_.runs && left > 0; k++) {
