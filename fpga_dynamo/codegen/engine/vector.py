@@ -35,8 +35,8 @@ _FLOATS_COLLECT, _FLOATS_WEIGH, _FLOATS_ROW, _FLOATS_APPLY = 30, 48, 92, 24
 """The same of floats; row: cycles spent once a row, before its second sweep and before its third."""
 _GATHER_BITS = 20
 """Of the numbers of words and runs of a block that words are moved to."""
-_RUN, _GATHER = 4, 4
-"""Of gather: cycles of a run before its words, and the depth of the loop over these without one."""
+_REQUESTS, _GATHER = 40, 4
+"""Of gather: cycles until the first runs are asked for, and those of a head beside its words."""
 _RUNS_AHEAD, _LINE_RUNS = 16, 4
 """Runs that are asked for at a time, and of a line of their table."""
 _EXPONENTIALS, _TABLE = 256, 256
@@ -348,21 +348,21 @@ def _gather_stores(
     there: Callable[[int | None], float],
     store: float,
 ) -> tuple[list[tuple[int, float]], float]:
-    """Of runs that the loader asks for one by one, some ahead of those that it takes apart into words.
+    """Of words that pass one by one. Runs are asked for some ahead, each a request of the memory's latency.
 
-    A constant is one run, whose words come as the table does.
+    A constant's words come as a table does.
     """
     plane = divide_up(c.pixels, sizes.beat)
     heads = c.heads[0] * c.heads[1]
-    runs = c.runs if c.gathers else 1
-    words = plane * sizes.beat / runs
-    run = max(_RUN + words + _GATHER, memory.read / _RUNS_AHEAD, words / sizes.beat / memory.lines_per_cycle)
-    load, found = max(begin, there(None)), []
-    table = begin + memory.read
+    moved, waiting, load = plane / memory.lines_per_cycle, 0.0, max(begin, there(None))
+    if c.gathers:
+        read = c.lines(sizes) / heads
+        moved = max(read / memory.lines_per_cycle, (read + plane) / memory.bank, c.params_lines * sizes.line_beats)
+        waiting = c.runs * memory.read / _RUNS_AHEAD
+    head = max(plane * sizes.beat, waiting, moved) + _GROUP + _GATHER
+    load, found = max(load, begin + memory.read) + _REQUESTS + (memory.read if c.gathers else 0.0), []
     for _head in range(heads):
-        if c.gathers:
-            table += c.params_lines * sizes.line_beats
-        load = max(load, table) + _GROUP + (_RUNS_AHEAD - 1) * _RUN + runs * run
+        load += head
         groups = divide_up(plane, c.group_lines)
         stored = plane + groups * (_GROUP + _BURST)
         last = plane - (groups - 1) * c.group_lines

@@ -6,9 +6,9 @@ namespace engine {
 
 #if ENGINE_HAS_GATHER
 
-constexpr int RUNS_AHEAD = 16;  // requests on their way
+constexpr int RUNS_AHEAD = 16;  // runs that are asked for and not yet read, with the one that is read
 
-// A run that has been asked for: the place of its first word in a beat, and words.
+// A run that has been asked for: the place of its first word in a beat, and words; none behind the last run.
 struct asked_run_t {
     ap_uint<bits_for(PORT_WORDS)> place;
     bool fills;
@@ -16,55 +16,148 @@ struct asked_run_t {
     number<GATHER_BITS> words;
 };
 
-// The words of one block, in lines. input: the first word of its source. table: runs, or of a constant the block itself, which is
-// one run then.
-inline void gather_block(input_port_t& maps, uint32_t input, const vector_job_t& job, run_stream& table,
-                         line_stream& out) {
-    typedef number<GATHER_BITS + 1> runs_t;
-    asked_run_t asked[RUNS_AHEAD];
-#pragma HLS array_partition variable = asked complete
-    beat_t entries = {}, beat = {};
-    line_t line = {};
-    ap_uint<bits_for(BEAT)> turn = 0;
+// How often something is still done, and whether this is the last time, which is known a cycle ahead.
+// \tparam BITS Bits of the number.
+template <int BITS>
+class countdown {
+public:
+    explicit countdown(int32_t times) : times_(times), left_(times), once_(times == 1), last_(times == 1) {
+#pragma HLS inline
+    }
+    bool last() const { return last_; }
+    // Begins anew behind the last time.
+    void count() {
+#pragma HLS inline
+        const bool next_is_last = left_ == count_t(2);
+        const count_t fewer = left_ - 1;
+        left_ = last_ ? times_ : fewer;
+        last_ = last_ ? once_ : next_is_last;
+    }
+
+private:
+    typedef number<BITS> count_t;
+    const count_t times_;
+    count_t left_;
+    const bool once_;
+    bool last_;
+};
+
+// Asks for the runs of a command one by one, of each head the whole table. A constant is a run for each head, of which nothing
+// is asked: its words come as a table does.
+class run_asker {
+public:
+    explicit run_asker(const vector_job_t& job)
+        : runs_(is_constant(job.c) ? 1 : job.c.runs),
+          inner_(job.c.heads[1]),
+          outer_(job.c.heads[0]),
+          words_(job.p.plane << LINE_SHIFT),
+          constant_(is_constant(job.c)),
+          row_(job.c.input),
+          base_(job.c.input),
+          steps_{static_cast<uint32_t>(job.c.input_head[0]), static_cast<uint32_t>(job.c.input_head[1])} {
+#pragma HLS inline
+    }
+    // Whether the next run is the first one of a beat of the table.
+    bool begins_beat() const { return more_ && !constant_ && entry_ == 0; }
+    // beat: of the table, where one begins.
+    asked_run_t next(input_port_t& maps, const beat_t& beat) {
+#pragma HLS inline
+        asked_run_t asked = {0, false, 0, 0};
+        if (!more_) return asked;
+        asked.words = words_;
+        if (!constant_) {
+            if (entry_ == 0) entries_ = beat;
+            const run_t run = run_of(entries_, static_cast<int>(entry_));
+            const uint32_t word = base_ + static_cast<uint32_t>(run.first), place = word & (PORT_WORDS - 1);
+            const uint32_t beats = (place + static_cast<uint32_t>(run.words) + (PORT_WORDS - 1)) / PORT_WORDS;
+            asked = {place, run.source == GATHER_FILL, run.filling, run.words};
+            if (!asked.fills) maps.read_request(word / PORT_WORDS, static_cast<int32_t>(beats));
+        }
+        const bool ends = runs_.last(), row_ends = ends && inner_.last();
+        const uint32_t next_row = row_ + steps_[0], next = base_ + steps_[1];
+        entry_ = ends ? 0 : (static_cast<int>(entry_) + 1) & (BEAT_RUNS - 1);
+        more_ = !(row_ends && outer_.last());
+        if (ends) base_ = row_ends ? next_row : next;
+        if (row_ends) {
+            row_ = next_row;
+            outer_.count();
+        }
+        if (ends) inner_.count();
+        runs_.count();
+        return asked;
+    }
+
+private:
+    countdown<GATHER_BITS> runs_;
+    countdown<SMALL_BITS> inner_, outer_;
+    const number<GATHER_BITS> words_;
+    const bool constant_;
+    uint32_t row_, base_;
+    const uint32_t steps_[2];
+    beat_t entries_ = {};
+    ap_uint<bits_for(BEAT_RUNS)> entry_ = 0;
+    bool more_ = true;
+};
+
+// The blocks of a command in lines, head by head. table: runs, or the lines of a constant. `started`: windows and groups since
+// the list began.
+inline void gather_blocks(input_port_t& maps, const vector_job_t& job, run_stream& table, done_stream& done,
+                          progress_t& progress, turns_t& started, line_stream& out) {
+    typedef number<GATHER_BITS> words_t;
     const bool constant = is_constant(job.c);
-    const runs_t runs = constant ? 1 : job.c.runs;
-gather_runs:
-    for (runs_t k = 0; k < runs + (RUNS_AHEAD - 1); k++) {
-#pragma HLS loop_tripcount min = RUNS_AHEAD max = ((1 << GATHER_BITS) + RUNS_AHEAD - 1)
+    const words_t words = job.p.plane << LINE_SHIFT;
+    run_asker asker(job);
+    asked_run_t asked[RUNS_AHEAD] = {};
+#pragma HLS array_partition variable = asked complete
+    PIPELINED(gather_requests) for (number<bits_for(RUNS_AHEAD + 1)> k = 1; k < RUNS_AHEAD; k++) {
+#pragma HLS pipeline II = 1
+        ITERATION(gather_requests);
         for (int i = 1; i < RUNS_AHEAD; i++) {
 #pragma HLS unroll
             asked[i - 1] = asked[i];
         }
-        CYCLES(gather_run);
-        if (k < runs) {
-            if (!constant && (k & (BEAT_RUNS - 1)) == 0) entries = table.read();
-            const run_t run = run_of(entries, static_cast<int>(k & (BEAT_RUNS - 1)));
-            const bool fills = run.source == GATHER_FILL;
-            const uint32_t word = input + static_cast<uint32_t>(run.first), first = word & (PORT_WORDS - 1);
-            const uint32_t beats = (first + static_cast<uint32_t>(run.words) + (PORT_WORDS - 1)) / PORT_WORDS;
-            if (!fills && !constant) maps.read_request(word / PORT_WORDS, static_cast<int32_t>(beats));
-            asked[RUNS_AHEAD - 1].place = constant ? 0 : first;
-            asked[RUNS_AHEAD - 1].fills = fills && !constant;
-            asked[RUNS_AHEAD - 1].filling = run.filling;
-            asked[RUNS_AHEAD - 1].words = constant ? number<GATHER_BITS>(job.p.plane << LINE_SHIFT) : run.words;
-        }
-        if (k < RUNS_AHEAD - 1) continue;
-        const asked_run_t oldest = asked[0];
-        beat_t filling;
-        for (int i = 0; i < PORT_BYTES / 4; i++) {
-#pragma HLS unroll
-            set_bits32(filling, i, oldest.filling);
-        }
-        ap_uint<bits_for(PORT_WORDS)> place = oldest.place;
-        bool begins = true;
-        PIPELINED(gather_words) for (number<GATHER_BITS> n = 0; n < oldest.words; n++) {
+        beat_t entries;
+        if (asker.begins_beat()) entries = table.read();
+        asked[RUNS_AHEAD - 1] = asker.next(maps, entries);
+    }
+    beat_t beat = {};
+    line_t line = {};
+    ap_uint<bits_for(BEAT)> turn = 0;
+gather_heads:
+    for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
+        CYCLES(vector_group);
+        progress.at_most_ahead(done, started, WINDOWS_AHEAD);
+        started = started + 1;
+        words_t left = 0;    // of the run, with the one that comes
+        bool begins = true;  // whether that is a run's first one, which is known a cycle ahead
+        ap_uint<bits_for(PORT_WORDS)> place = 0;
+        PIPELINED(gather_words) for (words_t n = 0; n < words; n++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = (1 << GATHER_BITS)
             ITERATION(gather_words);
-            if (begins || place == 0) beat = oldest.fills ? filling : constant ? table.read() : maps.read();
-            begins = false;
+            const bool copies = constant && (begins || place == 0);
+            beat_t told;  // a stream is read at one place
+            if (copies || (begins && asker.begins_beat())) told = table.read();
+            if (begins) {
+                for (int i = 1; i < RUNS_AHEAD; i++) {
+#pragma HLS unroll
+                    asked[i - 1] = asked[i];
+                }
+                asked[RUNS_AHEAD - 1] = asker.next(maps, told);
+                left = asked[0].words;
+                place = asked[0].place;
+            }
+            beat_t filling;
+            for (int i = 0; i < PORT_BYTES / 4; i++) {
+#pragma HLS unroll
+                set_bits32(filling, i, asked[0].filling);
+            }
+            if (begins || place == 0) beat = asked[0].fills ? filling : copies ? told : maps.read();
             add_word(line, word_of(beat, static_cast<int>(place)));
             place = (static_cast<int>(place) + 1) & (PORT_WORDS - 1);
+            begins = left == words_t(1);
+            left = left - 1;
             if (turn == BEAT - 1) out.write(line);
             turn = (static_cast<int>(turn) + 1) & (BEAT - 1);
         }

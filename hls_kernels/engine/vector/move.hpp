@@ -48,6 +48,15 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
     const vector_job_t job = vector.input_jobs.read();
     const vector_command& c = job.c;
     const command_index_t here = job.position;
+#if ENGINE_HAS_GATHER
+    if (gathers(c) || is_constant(c)) {
+        if (c.input_after) {
+            progress.until(done, here - c.input_after, ALL_PIXELS);
+            if (c.peers & PEERS_INPUT) heard.until(peers.input, here - c.input_after);
+        }
+        return gather_blocks(maps, job, vector.runs, done, progress, started, vector.input);
+    }
+#endif
     uint32_t outer = c.input;
     for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0]) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS
@@ -57,23 +66,17 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
         vector_input_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
 #pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
-                // A block whose words are moved is read, and told of by store, as one group.
-                if (moves_words(c) && first != 0) break;
+                // A block of words in turn is read, and told of by store, as one group.
+                if (interleaves(c) && first != 0) break;
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 progress.at_most_ahead(done, started, WINDOWS_AHEAD);
                 if (c.input_after) {
                     progress.until(done, here - c.input_after,
-                                   moves_words(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
+                                   interleaves(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
                     if (c.peers & PEERS_INPUT) heard.until(peers.input, job.position - c.input_after);
                 }
                 started = started + 1;
-#if ENGINE_HAS_GATHER
-                if (gathers(c) || is_constant(c)) {
-                    gather_block(maps, base, job, vector.runs, vector.input);
-                    continue;
-                }
-#endif
                 read_group<LINE_BEATS>(maps, base, job, rows, job.p.taken_lines[0], vector.input);
             }
         }
@@ -131,17 +134,18 @@ inline void load_vector_params(vector_side& vector, weight_port_t& port) {
     typedef number<(ENGINE_HAS_GATHER ? GATHER_BITS : VECTOR_PARAMS_BITS) + 3> beats_t;
     // A table of runs is read for each head, of a constant the lines of the head.
     const bool constant = is_constant(job.c), moves = gathers(job.c) || constant;
-    const beats_t of_runs = constant ? beats_t(job.p.plane) : beats_t(run_lines(job.c));
+    const beats_t of_runs = constant ? beats_t(job.p.plane * LINE_BEATS) : beats_t(run_beats(job.c));
     const beats_t others = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
-    const beats_t lines = moves ? of_runs : others, beats = lines * LINE_BEATS;
+    const beats_t beats = moves ? of_runs : beats_t(others * LINE_BEATS);
     const number<SMALL_BITS> heads = moves ? job.p.heads : 1;
     uint32_t at = job.c.params * LINE_BEATS;
     line_t line = {};
 params_of_heads:
-    for (number<SMALL_BITS> head = 0; head < heads; head++) {
-#pragma HLS loop_tripcount min = 1 max = MOST_HEADS
-        if (beats > 0) port.read_request(at, static_cast<int32_t>(beats));
+    for (number<SMALL_BITS + 1> head = 0; head < heads + (AHEAD - 1); head++) {
+#pragma HLS loop_tripcount min = 1 max = (MOST_HEADS + AHEAD - 1)
+        if (beats > 0 && head < heads) port.read_request(at, static_cast<int32_t>(beats));
         if (constant) at += static_cast<uint32_t>(beats);
+        if (head < AHEAD - 1) continue;
         PIPELINED(vector_params_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 0 max = ((ENGINE_HAS_GATHER ? 1 << GATHER_BITS : MOST_PARAMS_LINES) * LINE_BEATS)

@@ -81,8 +81,9 @@ inline taken_word place_of(const vector_command& c, int32_t word) {
 }
 #endif
 
-// Lines of gather's table.
+// Lines of gather's table, and beats.
 inline int32_t run_lines(const vector_command& c) { return (c.runs + (LINE_RUNS - 1)) / LINE_RUNS; }
+inline int32_t run_beats(const vector_command& c) { return (c.runs + (BEAT_RUNS - 1)) / BEAT_RUNS; }
 // A run of it, as it lies in a line or beat.
 struct run_t {
     uint32_t source;
