@@ -66,6 +66,13 @@ def opened(
         raise
 
 
+def write_changed(path: Path, text: str) -> None:
+    """Writes a file of this text, unless it is there: its time of change stays. Raises OSError."""
+    data = text.encode("utf-8", "surrogateescape")
+    if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
+        write(path, data)
+
+
 def symlink(target: Path, path: Path) -> None:
     """Makes `path` a link to `target`; what else is there is replaced."""
     if not path.is_symlink() or os.readlink(path) != os.fspath(target):

@@ -15,7 +15,7 @@ from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, STAND_INS, TEMPLATES
 
 from . import counting as cycles
 from . import engine as engines
-from .atomic_file import write
+from .atomic_file import write_changed
 from .design import Core, Design
 from .errors import BuildError, RecipeError
 from .escape import cpp_comment, cpp_string
@@ -96,11 +96,9 @@ def stage(sources: dict[str, str], directory: Path) -> None:
     """
     for name, text in sources.items():
         path = directory / name
-        data = text.encode("utf-8", "surrogateescape")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
-                write(path, data)
+            write_changed(path, text)
         except OSError as error:
             why = error.strerror or error
             raise BuildError(f"{printable(path)} cannot be written: {why}; choose another directory.") from error

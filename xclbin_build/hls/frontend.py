@@ -21,7 +21,7 @@ from pathlib import Path
 from . import cfg, clang, ir, loop_hiding, pure, tables
 from .arrays import Array, Member
 from .instance import Instance
-from .instances import LATER, UNROLLED, make_plan
+from .instances import LATER, UNROLLED, identity, make_plan
 from .plan import Passed, Plan, Said
 from .source import PROBE, MarkedSource
 from .translation import Compiled, compiled
@@ -109,7 +109,7 @@ class Kernel:
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
         """What a loop of the IR is in the source."""
-        number = loop_number(self.module, self.flow, loop)
+        number, _ = identity(self.module, self.flow, loop)
         return self.instances.get(number) if number is not None else None
 
 
@@ -195,19 +195,6 @@ def analysed(
         operators={one.operator: takes for one, takes in (operators or {}).items()},
         vitis=vitis, overlapping=shared,
     )  # fmt: skip
-
-
-def loop_number(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> int | None:
-    """The number in a loop's metadata."""
-    for latch in loop.latches:
-        match = re.search(r"!llvm\.loop !(\d+)", flow.terminator(latch).text)
-        if not match:
-            continue
-        for reference in re.findall(r"!(\d+)", module.metadata.get(int(match[1]), "")):
-            words = module.metadata.get(int(reference), "")
-            if number := re.search(r'"llvm\.loop\.pipeline\.initiationinterval", i32 (\d+)', words):
-                return int(number[1])
-    return None
 
 
 def find_top(text: str, top: str, path: Path) -> str:

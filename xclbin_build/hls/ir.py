@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 _NAME = r'(?:"[^"]*"|[\w.$\-]+)'
 _VALUE = re.compile(rf"[%@]{_NAME}")
 _LABEL = re.compile(rf"label %({_NAME})")
+_INTEGER = re.compile(r"-?\d+")
 _DEFINITION = re.compile(rf"^define\b[^\n]*?@({_NAME})\((?P<parameters>[^\n]*)\{{\n(?P<body>.*?)^\}}", re.M | re.S)
 _GLOBAL = re.compile(rf"^@({_NAME}) = (?P<words>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)", re.M)
 _METADATA = re.compile(r"^!(\d+) = (?:distinct )?(.*)$", re.M)
@@ -209,6 +210,11 @@ def bits_of(type: str) -> int:
     if match := re.fullmatch(r"i(\d+)", type):
         return int(match[1])
     return {"float": 32, "double": 64, "half": 16, "bfloat": 16, "ptr": 64}.get(type, 0)
+
+
+def is_number(operand: str) -> bool:
+    """Whether an operand is an integer."""
+    return _INTEGER.fullmatch(operand) is not None
 
 
 def parse(text: str) -> Module:
