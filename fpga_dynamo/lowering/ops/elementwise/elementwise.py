@@ -77,18 +77,6 @@ def _cast(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("COPY", x[0])
 
 
-def _isnan(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("NE", x[0], x[0])
-
-
-def _isinf(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("EQ", p.op("ABS", x[0]), math.inf)
-
-
-def _logical_xor(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("NE", p.op("NE", x[0], 0.0), p.op("NE", x[1], 0.0))
-
-
 def _lerp(p: MicroProgram, n: Node, x: Operands) -> Operand:
     near = p.op("LT", p.op("ABS", x[2]), 0.5)
     factor, base = p.op("WHERE", near, x[2], p.op("SUB", x[2], 1.0)), p.op("WHERE", near, x[0], x[1])
@@ -127,9 +115,9 @@ RULES: dict[Any, Rule] = {
     aten.logical_and.default: direct("AND"),
     aten.logical_or.default: direct("OR"),
     aten.logical_not.default: direct("NOT"),
-    aten.logical_xor.default: _logical_xor,
-    aten.isnan.default: _isnan,
-    aten.isinf.default: _isinf,
+    aten.logical_xor.default: lambda p, n, x: p.op("NE", p.op("NE", x[0], 0.0), p.op("NE", x[1], 0.0)),
+    aten.isnan.default: lambda p, n, x: p.op("NE", x[0], x[0]),
+    aten.isinf.default: lambda p, n, x: p.op("EQ", p.op("ABS", x[0]), math.inf),
     aten.where.self: direct("WHERE"),
     aten.lerp.Scalar: _lerp,
     aten.lerp.Tensor: _lerp,
