@@ -63,14 +63,9 @@ class Point:
 
 
 @dataclass(frozen=True)
-class RunRow:
+class RunRow(Point):
     """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.Run`."""
 
-    key: str
-    system: int
-    policy: str
-    rate: float
-    seed: int
     instances: int
     capacity: float
     """Instances a second that the system can serve at most, in this mix."""
@@ -217,11 +212,7 @@ def rows(run: Run, system: System, point: Point, most: float) -> tuple[RunRow, l
     cpu = [run.busy[name] / span for name, unit in system.pes if unit.is_cpu]
     pl = [run.busy[name] / span for name, unit in system.pes if not unit.is_cpu]
     row = RunRow(
-        key=point.key,
-        system=point.system,
-        policy=point.policy,
-        rate=point.rate,
-        seed=point.seed,
+        **vars(point),
         instances=len(responses),
         capacity=most,
         mean_ms=float(responses.mean()) if len(responses) else 0.0,
