@@ -208,18 +208,17 @@ class _Rewriter:
             return []
         if source.target in _ELEMENT_WISE and (swapped := self._in_front_of_view(source)) is not None:
             source = swapped
+        new_arguments: tuple[Any, ...] | None = None
         if source.target in _WHOLE_VIEWS and len(source.all_input_nodes) == 1:
-            inner = self._quantized(source.all_input_nodes[0], node, scale)
-            new_arguments = (inner, *source.args[1:])
-            moved = self._after(
-                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
-            )
+            new_arguments = (self._quantized(source.all_input_nodes[0], node, scale), *source.args[1:])
         elif source.target is aten.cat.default:
             parts = [self._quantized(part, node, scale) for part in arguments(source)[0]]
             new_arguments = (parts, *source.args[1:])
-            moved = self._after(
-                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
-            )
+        elif source.target is _EMBEDDING and self._is_parameter(source.args[0]):
+            new_arguments = (self._quantized(source.args[0], node, scale), *source.args[1:])
+        if new_arguments is not None:
+            fake = of_dtype(value(source), scale.dtype)
+            moved = self._after(node, source.target, new_arguments, fake, node, source.kwargs)
         elif source.target is operator.getitem and source.args[1] == 0 and _is_maxima(source.args[0]):
             pool = source.args[0]
             assert isinstance(pool, Node)
@@ -229,13 +228,6 @@ class _Rewriter:
             fakes = (of_dtype(value(source), scale.dtype), *value(pool)[1:])
             whole = self._after(node, pool.target, (inner, *pool.args[1:]), fakes, pool, pool.kwargs)
             moved = self._after(whole, operator.getitem, (whole, 0), fakes[0], node)
-        elif source.target is _EMBEDDING and self._is_parameter(source.args[0]):
-            table, *rest = source.args
-            inner = self._quantized(table, node, scale)
-            new_arguments = (inner, *rest)
-            moved = self._after(
-                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
-            )
         elif source.target in _NEAREST and dequantized(source.args[0]) is None:
             return self._rounded_in_front(source, node, scale)
         else:
