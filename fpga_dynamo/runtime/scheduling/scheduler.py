@@ -21,6 +21,7 @@ from typing import Any
 
 from fpga_dynamo._native import bypass, critical_section, run_frame
 from fpga_dynamo.runtime.observe import trace
+from fpga_dynamo.runtime.observe.events import DecisionEvent
 from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
 from fpga_dynamo.runtime.scheduling.flight import Flight, taken_lock
 from fpga_dynamo.runtime.scheduling.policies import Assignment, Policy, make_policy
@@ -449,7 +450,8 @@ class Scheduler:
         started = dispatcher.carry_out(assignments, now)
         if trace.recorders and begun:
             assigned = waiting - len(dispatcher.ready)
-            trace.decision(begun, dispatcher.policy.name, waiting, assigned, perf_counter() - begun)
+            event = DecisionEvent(begun, dispatcher.policy.name, waiting, assigned, perf_counter() - begun)
+            trace.report(event)
         for slot in started:
             self._hand_over(slot)
 
