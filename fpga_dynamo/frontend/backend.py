@@ -345,7 +345,7 @@ def _start_counted(program: Program, frame: _Frame) -> Executor:
     if frame.options.dump_dir is not None:
         from fpga_dynamo.codegen.dump import dump_program
 
-        dump_program(program, frame.options.dump_dir)
+        dump_program(program, frame.card.target, frame.options.dump_dir)
     return _start(program, frame)
 
 
