@@ -41,7 +41,7 @@ def opened(
         with open(path, "wb") as direct:
             yield direct
         return
-    place = _followed(os.fspath(path))
+    place = _follow_links(os.fspath(path))
     try:
         before = os.lstat(place)
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def _is_stream(path: str) -> bool:
         return False
 
 
-def _followed(path: str) -> str:
+def _follow_links(path: str) -> str:
     """Where the links at the end of a path lead. Those of other users count as files, which nobody else replaces."""
     for _ in range(40):
         try:

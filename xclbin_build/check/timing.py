@@ -145,7 +145,7 @@ class Timing:
         base, each = self._logic.compare if self._logic else (_COMPARE_NS, _COMPARE_NS_A_BIT)
         return base + each * bits
 
-    def carried(self, i: ir.Instruction) -> Cost | None:
+    def carried_addition(self, i: ir.Instruction) -> Cost | None:
         """The cost of an addition that a loop carries, where a pragma asks for its interval: Vitis HLS then takes
         another adder, if a report of about this clock has one; None if none has."""
         if i.opcode not in ("fadd", "fsub") or i.type not in ("float", "double"):

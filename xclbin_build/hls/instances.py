@@ -8,7 +8,7 @@ from . import cfg, ir, scev
 from .automatic import THRESHOLD, unroll_short_loops
 from .instance import FULL, Dependence, Instance
 from .partitions import find_arrays
-from .plan import Plan, Said
+from .plan import Plan, Probe
 from .pragma import Pragma
 from .source import PROBE, PROBED, MarkedSource
 
@@ -77,7 +77,7 @@ def constant_offset(module: ir.Module, found: ir.Instruction) -> int:
     return total
 
 
-def _probes(module: ir.Module, function: ir.Function, source: MarkedSource) -> list[Said]:
+def _probes(module: ir.Module, function: ir.Function, source: MarkedSource) -> list[Probe]:
     definitions = function.definitions()
     found = []
     for instruction in function.instructions():
@@ -96,7 +96,7 @@ def _probes(module: ir.Module, function: ir.Function, source: MarkedSource) -> l
         size = shape[0] if shape else 0
         for extent in extents:
             size //= max(1, extent)
-        found.append(Said(pragma, base, offset, options_of(instruction), extents, size, instruction.block))
+        found.append(Probe(pragma, base, offset, options_of(instruction), extents, size, instruction.block))
     return found
 
 
@@ -111,10 +111,10 @@ def _integer(text: str) -> int | None:
 
 
 def _instances(
-    module: ir.Module, flow: cfg.Flow, source: MarkedSource, probes: list[Said], counts: scev.Evolution, plan: Plan
+    module: ir.Module, flow: cfg.Flow, source: MarkedSource, probes: list[Probe], counts: scev.Evolution, plan: Plan
 ) -> dict[str, Instance]:
     """An instance for each loop, by its header."""
-    by_block: dict[str, list[Said]] = {}
+    by_block: dict[str, list[Probe]] = {}
     for probe in probes:
         by_block.setdefault(probe.block, []).append(probe)
     found = {}
@@ -138,7 +138,7 @@ def _instances(
     return found
 
 
-def _is_about(flow: cfg.Flow, probe: Said, loop: cfg.Loop) -> bool:
+def _is_about(flow: cfg.Flow, probe: Probe, loop: cfg.Loop) -> bool:
     around = flow.around(probe.block)
     return around is not None and (around is loop or probe.block in loop.blocks)
 
@@ -157,7 +157,7 @@ def identity(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> tuple[int | N
     return None, location
 
 
-def _apply(instance: Instance, pragma: Pragma, probe: Said | None) -> None:
+def _apply(instance: Instance, pragma: Pragma, probe: Probe | None) -> None:
     """What a pragma says of a loop; without a probe only literal numbers are understood."""
 
     def value(name: str) -> int | None:
@@ -187,7 +187,7 @@ def _apply(instance: Instance, pragma: Pragma, probe: Said | None) -> None:
             instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
 
 
-def _pipelined_functions(source: MarkedSource, probes: list[Said]) -> set[str]:
+def _pipelined_functions(source: MarkedSource, probes: list[Probe]) -> set[str]:
     names = set()
     for function in source.functions:
         for number in function.pragmas:
