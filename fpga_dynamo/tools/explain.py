@@ -63,7 +63,7 @@ def explain(
         settings(recompile_limit=1 << 16, accumulated_recompile_limit=1 << 20),
         torch.set_grad_enabled(torch.is_grad_enabled() and not inference),
     ):
-        backend, runs = _counted(programs, dict(options or {}))
+        backend, runs = _counting_backend(programs, dict(options or {}))
         compiled = torch.compile(inner, backend=backend)
         with OutsideOps() as outside, TraceRecorder() as recorder:
             compiled(*args, **kwargs)
@@ -74,10 +74,10 @@ def explain(
     }
     graphs = tuple(report(program, max(runs[program.name], 1), counted) for program in programs)
     gaps += [op.gap for op in outside.ops if op.gap is not None]  # those that were found in earlier calls
-    return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_summed(outside.ops)), by)
+    return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_sum_reports(outside.ops)), by)
 
 
-def _counted(programs: list[Program], options: Mapping[str, Any]) -> tuple[Callable[..., Any], Counter[str]]:
+def _counting_backend(programs: list[Program], options: Mapping[str, Any]) -> tuple[Callable[..., Any], Counter[str]]:
     """The backend, and how often the graphs run that it makes the `programs` of."""
     runs: Counter[str] = Counter()
 
@@ -99,7 +99,7 @@ def _counted(programs: list[Program], options: Mapping[str, Any]) -> tuple[Calla
     return backend, runs
 
 
-def _summed(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
+def _sum_reports(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
     """A report for each op and line."""
     runs: dict[tuple[str, str, str], list[OutsideOp]] = {}
     for op in ops:

@@ -397,7 +397,7 @@ class Scheduler:
         """
         while True:
             try:
-                offers = flight.offers(now, self._expected)
+                offers = flight.offers(now, self._expected_seconds)
             except Exception as error:  # the policy's fault
                 self._fail(flight, error)
                 offers = []
@@ -409,7 +409,7 @@ class Scheduler:
             if not (flight.helping and flight.kept):
                 return
 
-    def _expected(self, item: ReadyTask) -> float:
+    def _expected_seconds(self, item: ReadyTask) -> float:
         """Seconds that a task takes, as the policy or the last runs say, whichever is more."""
         stated = min(self._dispatcher.policy.estimates(item.task).values(), default=0.0)  # none: refused when assigned
         return max(stated, item.frame.graph.durations[item.index])

@@ -111,7 +111,7 @@ class Sweep:
     def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
         known_keys("sweep", description, _KEYS)
         self.name = text("sweep", description, "name", "sweep")
-        system = _included("system", description, folder)
+        system = _table_or_file("system", description, folder)
         grid = table("sweep", description, "grid")
         axes = []
         for axis, values in grid.items():
@@ -129,7 +129,7 @@ class Sweep:
                 _set(changed, axis, value)
             self.systems.append(System(changed))
             kept.append(changed)
-        self.workload = Workload(_included("workload", description, folder), folder)
+        self.workload = Workload(_table_or_file("workload", description, folder), folder)
         policies = description.get("policies")
         if policies is not None and not (isinstance(policies, list) and policies and all(map(_is_name, policies))):
             raise StudyError(f"sweep: policies must be a list of names, not {shown(policies)}")
@@ -344,7 +344,7 @@ def _prune(path: Path, wanted: set[str]) -> set[str]:
     return {row["key"] for row in good}
 
 
-def _included(key: str, description: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+def _table_or_file(key: str, description: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     """A table, or that of the file that is named."""
     value = description.get(key)
     if isinstance(value, str):
