@@ -31,7 +31,7 @@ from xclbin_build.check.loops import Check, Loop, check
 from xclbin_build.errors import BuildError
 from xclbin_build.hls import frontend
 from xclbin_build.hls.processes import Process, processes
-from xclbin_build.hls.translation import compiled
+from xclbin_build.hls.translation import compile_sources
 
 PROJECTS = Path(__file__).with_suffix(".toml")
 _SOURCES = (".c", ".cc", ".cpp", ".h", ".hh", ".hpp", ".inc", ".tcl", ".cfg")
@@ -96,15 +96,15 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
     if not files:
         raise BuildError(f"none of {', '.join(project['sources'])}")
     includes = [str(folder / name) for name in ("", *project.get("includes", []))]
-    unit = compiled(*files, includes=includes + sorted({str(file.parent) for file in files}))
+    unit = compile_sources(*files, includes=includes + sorted({str(file.parent) for file in files}))
     found = []
     symbol = frontend.find_top(unit.raw, project["top"], files[0])
     memories, latency = project.get("memories", False), project.get("latency")
     for process in processes(unit, project["top"]) or [Process(symbol)]:
         try:
-            kernel = frontend.analysed(
-                unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, memories=memories,
-                vitis=project.get("vitis", ""),
+            kernel = frontend.analyse_kernel(
+                unit, process.symbol, clock_ns=clock_ns, pragmas=process.pragmas, passed=process.passed,
+                memories=memories, vitis=project.get("vitis", ""),
             )  # fmt: skip
         except BuildError:
             continue

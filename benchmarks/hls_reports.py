@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.hls_loops import extracted
 from xclbin_build.errors import BuildError
 from xclbin_build.hls import frontend
-from xclbin_build.hls.translation import compiled
+from xclbin_build.hls.translation import compile_sources
 
 _MOST_SOURCES = 12
 _MOST_INCLUDES = 4
@@ -228,7 +228,7 @@ def _fits(report: Report, choice: Sequence[str], root: Path) -> bool:
     own = [str(root), *sorted({str(path.parent) for path in paths})]
     for _ in range(_MOST_INCLUDES + 1):
         try:
-            unit = compiled(*paths, includes=own + [str(root / one) for one in report.includes])
+            unit = compile_sources(*paths, includes=own + [str(root / one) for one in report.includes])
             frontend.find_top(unit.raw, report.top, paths[0])
             break
         except (BuildError, RecursionError, UnicodeDecodeError) as error:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from fpga_dynamo.runtime.observe.counters import reset_stats, stats
     from fpga_dynamo.runtime.observe.trace import TraceRecorder as trace
     from fpga_dynamo.tools.devices import DeviceReport, devices
-    from fpga_dynamo.tools.explain import Explanation, explain
+    from fpga_dynamo.tools.explain import explain
+    from fpga_dynamo.tools.explain_text import Explanation
     from fpga_dynamo.tools.task_graph import task_graph
 
 __version__ = "0.1.0"
@@ -74,7 +75,7 @@ _DEFINED_IN = {
     "Core": "codegen.core",
     "DeviceError": "errors",
     "DeviceReport": "tools.devices",
-    "Explanation": "tools.explain",
+    "Explanation": "tools.explain_text",
     "FpgaError": "errors",
     "Match": "lowering.patterns",
     "NotLoweredError": "errors",

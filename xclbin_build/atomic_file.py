@@ -41,7 +41,7 @@ def opened(
         with open(path, "wb") as direct:
             yield direct
         return
-    place = _followed(os.fspath(path))
+    place = _follow_links(os.fspath(path))
     try:
         before = os.lstat(place)
     except FileNotFoundError:
@@ -66,6 +66,13 @@ def opened(
         raise
 
 
+def write_changed(path: Path, text: str) -> None:
+    """Writes a file of this text, unless it is there: its time of change stays. Raises OSError."""
+    data = text.encode("utf-8", "surrogateescape")
+    if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
+        write(path, data)
+
+
 def symlink(target: Path, path: Path) -> None:
     """Makes `path` a link to `target`; what else is there is replaced."""
     if not path.is_symlink() or os.readlink(path) != os.fspath(target):
@@ -84,7 +91,7 @@ def _is_stream(path: str) -> bool:
         return False
 
 
-def _followed(path: str) -> str:
+def _follow_links(path: str) -> str:
     """Where the links at the end of a path lead. Those of other users count as files, which nobody else replaces."""
     for _ in range(40):
         try:

@@ -111,7 +111,7 @@ class Axlf:
         platform = self.platform.encode()
         if len(platform) > _MAX_PLATFORM:
             raise XclbinError(f"platform name '{self.platform}' has more than {_MAX_PLATFORM} bytes; shorten it.")
-        offset = _aligned(_SECTIONS_OFFSET + _SECTION_HEADER.size * len(self.sections))
+        offset = _align(_SECTIONS_OFFSET + _SECTION_HEADER.size * len(self.sections))
         headers, bodies = [], []
         for kind, data in self.sections.items():
             name = self.names.get(kind, Section(kind).name if kind in Section._value2member_map_ else f"section {kind}")
@@ -127,7 +127,7 @@ class Axlf:
             self.rom_uuid, platform, self.uuid.bytes, b"", len(self.sections),
         )  # fmt: skip
         head = prefix + header + b"".join(headers)
-        return head + bytes(_aligned(len(head)) - len(head)) + b"".join(bodies)
+        return head + bytes(_align(len(head)) - len(head)) + b"".join(bodies)
 
 
 def write(path: str | Path, axlf: Axlf, *, keep_uuid: bool = False) -> uuids.UUID:
@@ -243,7 +243,7 @@ def _sections(data: bytes, count: int, length: int) -> tuple[dict[int, bytes], d
     return sections, names
 
 
-def _aligned(size: int) -> int:
+def _align(size: int) -> int:
     return (size + 7) & ~7
 
 

@@ -38,22 +38,22 @@ def root() -> Path:
     if instead is not None:
         return instead
     weak = weakness(chosen)
-    return chosen if weak is None else _replaced(chosen, weak)
+    return chosen if weak is None else _replacement(chosen, weak)
 
 
 def place(*parts: str) -> Path:
     """Where :func:`folder` makes a directory, which need not exist: what was written there is read there."""
     directory = root().joinpath(*parts)
     weak = weakness(directory)
-    return directory if weak is None else _replaced(_chosen(), weak).joinpath(*parts)
+    return directory if weak is None else _replacement(_chosen(), weak).joinpath(*parts)
 
 
 def folder(*parts: str) -> Path:
     """A directory in the cache, made if need be, that nobody but this user and root can write to."""
-    directory = _made(place(*parts))
+    directory = _make_directory(place(*parts))
     weak = weakness(directory)
     if weak is not None:
-        directory = _made(_replaced(_chosen(), weak).joinpath(*parts))
+        directory = _make_directory(_replacement(_chosen(), weak).joinpath(*parts))
         if (weak := weakness(directory)) is not None:
             raise CacheError(f"{weak}; delete it, or set FPGA_DYNAMO_CACHE to a folder of your own.")
     return directory
@@ -110,7 +110,7 @@ def _chosen() -> Path:
     return (Path(base).absolute() if base else Path.home() / ".cache") / "fpga_dynamo"
 
 
-def _replaced(chosen: Path, weak: Weakness) -> Path:
+def _replacement(chosen: Path, weak: Weakness) -> Path:
     """The directory in place of a cache that others can write to. Warns, once."""
     key = chosen, os.geteuid()
     with _lock:
@@ -151,7 +151,7 @@ def _delete(directory: Path, process: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _made(directory: Path) -> Path:
+def _make_directory(directory: Path) -> Path:
     """Makes a directory and those above it, for this user alone."""
     try:
         missing = []

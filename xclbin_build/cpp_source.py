@@ -47,7 +47,7 @@ class _Reader:
         for kind, match in lex(re.sub(r"\\[^\S\n]*\n", "", text)):
             if kind != "directive":
                 if holds:
-                    self.tokens += self._expanded([match[0]]) if match[0] in self.macros else (match[0],)
+                    self.tokens += self._expand_macros([match[0]]) if match[0] in self.macros else (match[0],)
                 continue
             words = [word[0] for _, word in lex(match[0][1:])]
             if words and not conditions.directive(words[0], words[1:], self.macros) and holds:
@@ -70,14 +70,14 @@ class _Reader:
                     return
                 self.add(header, text)
 
-    def _expanded(self, tokens: list[str], depth: int = 0) -> list[str]:
+    def _expand_macros(self, tokens: list[str], depth: int = 0) -> list[str]:
         result: list[str] = []
         for token in tokens:
             body = self.macros.get(token)
             if body is None or token in _PREDEFINED or depth == _MOST_EXPANSIONS:
                 result.append(token)
             else:
-                result += self._expanded([word for word in body if word != token], depth + 1)
+                result += self._expand_macros([word for word in body if word != token], depth + 1)
         return result
 
 

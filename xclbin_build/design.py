@@ -160,7 +160,7 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
             if known is not core:
                 continue
             if core.user:
-                header = header.merged(parse_header(core.header), str(core.header))
+                header = header.merge(parse_header(core.header), str(core.header))
             _check_elements(core, header)
             for opcode in core.opcodes:
                 if opcode not in header.records:
@@ -179,7 +179,7 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
     if any(kernel.engine is not None for kernel in recipe.kernels):
         _same_engines(recipe)
         for path in (ENGINE / name for name in ENGINE_RECORDS):
-            header = header.merged(parse_header(path), str(path))
+            header = header.merge(parse_header(path), str(path))
         numbers = header.enums["engine_opcode"]
         opcodes |= {name.removeprefix("ENGINE_").lower(): number for name, number in numbers.items()}
     return Design(recipe, platform, _kernels(recipe, platform, cores), header, opcodes, _tiles(recipe))
@@ -228,7 +228,7 @@ def _core(recipe: recipes.Recipe, kernel: str, reference: str) -> Core:
         if not header.is_file():
             raise RecipeError(f"recipe '{recipe.name}', kernel '{kernel}': core {header} does not exist.")
     else:
-        header = _own_header(reference)
+        header = _header_of_core(reference)
         if not header.is_file():
             known = core_names()
             raise RecipeError(
@@ -239,7 +239,7 @@ def _core(recipe: recipes.Recipe, kernel: str, reference: str) -> Core:
     return Core(line.core, header, line.opcodes, is_path(reference), line.elements)
 
 
-def _own_header(name: str) -> Path:
+def _header_of_core(name: str) -> Path:
     """Where the core `name` of hls_kernels is, if there is one."""
     return CORES / name / _HEADER
 
@@ -265,7 +265,7 @@ def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core])
         for index in range(entry.cu):
             units.append(ComputeUnit(f"{entry.name}_{index + 1}", base, entry.slr[index] if entry.slr else None))
             base += CU_RANGE
-        headers = [recipe.resolve(name) if is_path(name) else _own_header(name) for name in entry.cores]
+        headers = [recipe.resolve(name) if is_path(name) else _header_of_core(name) for name in entry.cores]
         bound = _bind(recipe, entry, platform, arguments)
         _check_regions(recipe, entry, platform)
         used = tuple(by_header[path] for path in headers)
@@ -307,7 +307,7 @@ def _bind(
             )
         if tag not in tags:
             near = did_you_mean(tag, tags)
-            all_of_them = f" It has {_listed(tags)}." if near.startswith("did") else ""
+            all_of_them = f" It has {_bank_names(tags)}." if near.startswith("did") else ""
             raise RecipeError(f"{where}: platform '{platform.name}' has no bank '{tag}'; {near}{all_of_them}")
 
     def bank(argument: Argument) -> str | None:
@@ -322,7 +322,7 @@ def _bind(
     )
 
 
-def _listed(tags: list[str]) -> str:
+def _bank_names(tags: list[str]) -> str:
     """Names of banks: of many that are counted through, the first and the last."""
     kinds = list(dict.fromkeys(tag.partition("[")[0] for tag in tags))
     groups = [[tag for tag in tags if tag.partition("[")[0] == kind] for kind in kinds]

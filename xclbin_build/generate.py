@@ -15,7 +15,7 @@ from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, STAND_INS, TEMPLATES
 
 from . import counting as cycles
 from . import engine as engines
-from .atomic_file import write
+from .atomic_file import write_changed
 from .design import Core, Design
 from .errors import BuildError, RecipeError
 from .escape import cpp_comment, cpp_string
@@ -47,7 +47,7 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
 
     counting: those of kernels that count cycles; raises RecipeError for a design that cannot.
     """
-    shared, own = _library(design), _own(design, built_here=True)
+    shared, own = _library(design), _user_sources(design, built_here=True)
     shared |= _texts(SIM, STAND_INS, STAND_INS / "utils")
     if counting:
         own |= cycles.headers(design)
@@ -75,7 +75,7 @@ def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
 
     built_here: the compiler is to speak of the user's files by the paths that they have on this machine.
     """
-    sources = _library(design) | _own(design, built_here=built_here)
+    sources = _library(design) | _user_sources(design, built_here=built_here)
     sources["sim/dataflow.hpp"] = (SIM / "dataflow.hpp").read_text()  # which has nothing but AMD's headers for Vitis
     for kernel in design.kernels:
         if kernel.cores:
@@ -96,11 +96,9 @@ def stage(sources: dict[str, str], directory: Path) -> None:
     """
     for name, text in sources.items():
         path = directory / name
-        data = text.encode("utf-8", "surrogateescape")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
-                write(path, data)
+            write_changed(path, text)
         except OSError as error:
             why = error.strerror or error
             raise BuildError(f"{printable(path)} cannot be written: {why}; choose another directory.") from error
@@ -136,7 +134,7 @@ def _texts(*folders: Path) -> dict[str, str]:
     }
 
 
-def _own(design: Design, *, built_here: bool) -> dict[str, str]:
+def _user_sources(design: Design, *, built_here: bool) -> dict[str, str]:
     """The user's cores and kernels, and what is generated for them."""
     shared = parse_command(ROOT / "command.hpp").records
     user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared}

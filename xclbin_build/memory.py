@@ -89,7 +89,7 @@ def load(table: toml_table.Table, directory: Path) -> MemoryModel:
     timing = toml_table.load(path)
     timing.allow(["description", "map", *_COUNTS, *_CLOCKS, *_TIMES])
     figures = {key: _figure(table, key, zero=key == "path_ns") for key in _PATH}
-    figures |= {key: float(_count(timing, key)) for key in _COUNTS}
+    figures |= {key: float(timing.count(key)) for key in _COUNTS}
     figures |= {key: _figure(timing, key) for key in (*_CLOCKS, *_TIMES)}
     memory = MemoryModel(dram, timing.name("map", TITLE), figures)
     _check(memory, timing.where)
@@ -135,13 +135,6 @@ def _check(memory: MemoryModel, where: str) -> None:
         raise RecipeError(
             f"{where}: 'rfc_ns' must be less than 'refi_ns': otherwise the memory refreshes all the time."
         )
-
-
-def _count(table: toml_table.Table, key: str) -> int:
-    value = table.get(key, int)
-    if value < 1:
-        raise RecipeError(f"{table.where}: '{key}' must be at least 1, not {value}.")
-    return value
 
 
 def _figure(table: toml_table.Table, key: str, zero: bool = False) -> float:

@@ -65,11 +65,11 @@ def load(*paths: Path) -> Contract:
         for label, entry in table.tables("loop", TITLE).items():
             entry.allow(["ii", "depth", "why"])
             _new(label, entry, {*loops, *code})
-            loops[label] = LoopContract(_cycles(entry, "ii"), _cycles(entry, "depth"), entry.get("why", str))
+            loops[label] = LoopContract(entry.count("ii"), entry.count("depth"), entry.get("why", str))
         for label, entry in table.tables("code", TITLE).items():
             entry.allow(["cycles", "why"])
             _new(label, entry, {*loops, *code})
-            code[label] = Code(_cycles(entry, "cycles"), entry.get("why", str))
+            code[label] = Code(entry.count("cycles"), entry.get("why", str))
     return Contract(loops, code)
 
 
@@ -101,10 +101,3 @@ def _new(label: str, entry: toml_table.Table, known: set[str]) -> None:
         )
     if label in known:
         raise RecipeError(f"{entry.where}: the label '{label}' is defined twice; labels must differ within a kernel.")
-
-
-def _cycles(entry: toml_table.Table, key: str) -> int:
-    value = entry.get(key, int)
-    if value < 1:
-        raise RecipeError(f"{entry.where}: '{key}' must be at least 1, not {value}.")
-    return value

@@ -73,7 +73,7 @@ class Header:
     enums: dict[str, dict[str, int]] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
 
-    def merged(self, other: Header, where: str) -> Header:
+    def merge(self, other: Header, where: str) -> Header:
         """Both tables in one; a name that both define is a RecordError that names `where`."""
         result = Header(dict(self.constants), dict(self.enums), dict(self.records))
         for kind in ("enums", "records"):
@@ -169,7 +169,7 @@ def parse_command(path: Path) -> Header:
     for _, line in _code_lines(_read(path)):
         if match := _INCLUDE.match(line):
             included = path.parent / match["path"]
-            result = result.merged(parse_header(included), str(included))
+            result = result.merge(parse_header(included), str(included))
     return result
 
 

@@ -96,7 +96,7 @@ def parse_kernel(source: Path, kernel: str) -> list[Argument]:
     definition = _definition(found, source, kernel)
     types = _Types(aliases(found), enumerations(found))
     arguments = [
-        _argument(tokens, types, text.functions, f"kernel '{kernel}': argument '{_spelled(tokens)}' in {source}")
+        _argument(tokens, types, text.functions, f"kernel '{kernel}': argument '{_text_of(tokens)}' in {source}")
         for tokens in definition.parameters
     ]
     if len(arguments) > MAX_ARGUMENTS:
@@ -118,7 +118,7 @@ def _definition(found: Sequence[Statement], source: Path, kernel: str) -> Protot
     elif not linked:
         why = f": its {kernel} lacks 'extern \"C\"'"
     elif [word for word in chosen.result if word != "static"] != ["void"]:
-        why = f": it returns '{_spelled(chosen.result)}', and a kernel returns void and writes through pointers"
+        why = f": it returns '{_text_of(chosen.result)}', and a kernel returns void and writes through pointers"
     else:
         return chosen
     raise RecipeError(f"kernel '{kernel}': {source} does not define 'extern \"C\" void {kernel}(...)'{why}.")
@@ -131,7 +131,7 @@ class _Types:
     aliases: Mapping[str, Declarator]
     enumerations: Mapping[str, tuple[str, ...]]
 
-    def resolved(self, what: Declarator) -> Declarator:
+    def resolve(self, what: Declarator) -> Declarator:
         """`what` with aliases replaced by what they stand for."""
         for _ in range(len(self.aliases)):
             name = _unqualified(what.base)
@@ -150,7 +150,7 @@ class _Types:
             return _INTEGERS.get(tuple(rest), 0)
         if len(words) == 1 and words[0] in self.enumerations:
             under = self.enumerations[words[0]]
-            return self.scalar_bytes(self.resolved(Declarator(under)).base) if under else 4
+            return self.scalar_bytes(self.resolve(Declarator(under)).base) if under else 4
         if len(words) == 1:
             return _SCALARS.get(words[0], 0)
         if words[:1] and words[0] in _NUMBERS_OF_BITS and len(words) > 3 and words[2].isdigit():
@@ -164,17 +164,17 @@ def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str
     if called:
         raise RecipeError(f"{where} uses the macro {called[0]}(...), and macros are not expanded here; write it out.")
     given = declarator(tokens)
-    what = types.resolved(given)
+    what = types.resolve(given)
     if not given.base or not given.name:
         raise RecipeError(f"{where} needs a type and a name.")
     words = _unqualified(what.base)
     if what.is_pointer and words not in (["void"], ["auto"]) and words[:1] != [_BURSTS] and not _is_stream(words):
         element = given.base if given.is_pointer else what.base
-        return Argument(given.name, "global", _spelled(element), 8, what.const)
+        return Argument(given.name, "global", _text_of(element), 8, what.const)
     if what.is_value and words[:2] == [_BURSTS, "<"] and words[-1] == ">":
-        return Argument(given.name, "global", _spelled(words[2:-1]), 8, burst=True)
+        return Argument(given.name, "global", _text_of(words[2:-1]), 8, burst=True)
     if what.is_value and (size := types.scalar_bytes(what.base)):
-        return Argument(given.name, "scalar", _spelled(what.base), size)
+        return Argument(given.name, "scalar", _text_of(what.base), size)
     raise RecipeError(f"{where} {_why_not(what, words)}")
 
 
@@ -215,7 +215,7 @@ def _unqualified(tokens: Sequence[str]) -> list[str]:
     return words
 
 
-def _spelled(tokens: Sequence[str]) -> str:
+def _text_of(tokens: Sequence[str]) -> str:
     """Tokens as one would write them."""
     text = ""
     for before, token in zip(("", *tokens), tokens, strict=False):

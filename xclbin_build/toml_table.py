@@ -54,6 +54,13 @@ class Table:
             return default
         return self._typed(key, self.values[key], kind)
 
+    def count(self, key: str) -> int:
+        """A whole number from 1 on."""
+        value = self.get(key, int)
+        if value < 1:
+            raise RecipeError(f"{self.where}: '{key}' must be at least 1, not {value}.")
+        return value
+
     def name(self, key: str, kind: Kind, default: str | None = None) -> str:
         """A string that becomes part of other texts; required unless there is a default, which is checked, too."""
         return check(self.get(key, str, default), kind, f"{self.where}: '{key}'")

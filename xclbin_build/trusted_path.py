@@ -60,7 +60,7 @@ def weakness(path: str | Path, *, any_owner: bool = False) -> Weakness | None:
     waiting = [part for part in reversed(text.split("/")) if part not in ("", ".")]
     at, shared, links = "/", False, 0
     try:
-        found = _judged("/", os.lstat("/"), shared, any_owner)
+        found = _judge("/", os.lstat("/"), shared, any_owner)
         while waiting and found is None:
             part = waiting.pop()
             if part == "..":
@@ -69,7 +69,7 @@ def weakness(path: str | Path, *, any_owner: bool = False) -> Weakness | None:
                 continue
             entry = os.path.join(at, part)
             status = os.lstat(entry)
-            found = _judged(entry, status, shared, any_owner)
+            found = _judge(entry, status, shared, any_owner)
             if stat.S_ISLNK(status.st_mode):
                 links += 1
                 if links > _MOST_LINKS:
@@ -113,7 +113,7 @@ def remove_untrusted(directory: Path) -> None:
     with os.scandir(directory) as entries:
         for entry in entries:
             status = entry.stat(follow_symlinks=False)
-            if _judged(entry.path, status, False, False) is not None:
+            if _judge(entry.path, status, False, False) is not None:
                 if stat.S_ISDIR(status.st_mode):
                     shutil.rmtree(entry.path)
                 else:
@@ -127,7 +127,7 @@ def is_own(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid())
 
 
-def _judged(path: str, status: os.stat_result, shared: bool, any_owner: bool) -> Weakness | None:
+def _judge(path: str, status: os.stat_result, shared: bool, any_owner: bool) -> Weakness | None:
     """shared: `path` lies in a folder in which everybody can make files."""
     mode, owner = status.st_mode, status.st_uid
     if not is_own(status) and not (stat.S_ISDIR(mode) and _is_outside(owner)) and (shared or not any_owner):

@@ -10,7 +10,7 @@ The files are checksummed and replaced as a whole (store.py); nothing in them is
 cache for AOTAutograd is not used, because it unpickles.
 """
 
-from fpga_dynamo.cache.cached import lowered
+from fpga_dynamo.cache.cached import lower_cached
 from fpga_dynamo.cache.traces import Trace
 
-__all__ = ["Trace", "lowered"]
+__all__ = ["Trace", "lower_cached"]

@@ -31,7 +31,7 @@ def is_on(options: Options) -> bool:
     return wanted and store.size_limit() > 0
 
 
-def lowered(module: GraphModule, target: Target, options: Options, static: Collection[int] = ()) -> Program:
+def lower_cached(module: GraphModule, target: Target, options: Options, static: Collection[int] = ()) -> Program:
     """What :func:`fpga_dynamo.lowering.passes.pipeline.lower` gives, from the cache if it is there, else kept in it."""
     key = _key(module, target, options, static)
     with collector_paused():

@@ -71,7 +71,7 @@ def _key(path: str) -> bytes:
         log.warning("compiled programs are kept for this process only: the key %s cannot be used: %s", path, error)
         return secrets.token_bytes(_BYTES)
     try:
-        return _created(path)
+        return _create(path)
     except (OSError, ValueError) as error:
         log.warning("compiled programs are kept for this process only: the key %s cannot be made: %s", path, error)
         return secrets.token_bytes(_BYTES)
@@ -89,7 +89,7 @@ def _read(path: str) -> bytes:
     return content
 
 
-def _created(path: str) -> bytes:
+def _create(path: str) -> bytes:
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".", dir=folder)  # only its owner can read it

@@ -95,7 +95,7 @@ class CoreTable:
 
     def __getitem__(self, opcode: str) -> Core[Any]:
         """The core of an opcode; for one that nobody has described, a guess from its `dims`."""
-        return self._cores.get(opcode) or Core(opcode, _guessed_cycles, _guessed_floats)
+        return self._cores.get(opcode) or Core(opcode, lambda c, _: _elements(c) / VEC, lambda c, _: 2 * _elements(c))
 
     def cycles(self, record: Record, target: Target) -> float:
         """:attr:`Core.cycles` of a command, at the hints of its sizes."""
@@ -129,14 +129,6 @@ class CoreTable:
 
 
 CORES = CoreTable()
-
-
-def _guessed_cycles(fields: Fields, target: Target) -> float:
-    return float(_elements(fields) / VEC)
-
-
-def _guessed_floats(fields: Fields, target: Target) -> int:
-    return 2 * _elements(fields)
 
 
 def _elements(fields: Fields) -> int:

@@ -8,21 +8,22 @@ from fpga_dynamo.errors import OptionError
 from fpga_dynamo.ir.command import Command, Operand
 from fpga_dynamo.ir.graph import describe
 from fpga_dynamo.ir.program import CardTask, HostTask, Program
+from fpga_dynamo.ir.target import Target
 from xclbin_build import atomic_file
 
 
-def dump_program(program: Program, directory: str) -> None:
+def dump_program(program: Program, target: Target, directory: str) -> None:
     """Writes ``<name>.graph.py`` (the ATen graph), ``<name>.tasks.txt`` and one ``<task>.commands.txt`` a launch.
 
     Raises :class:`OptionError` if they cannot be written there.
     """
     try:
-        _dump(program, Path(directory))
+        _dump(program, target, Path(directory))
     except OSError as error:
         raise OptionError(f"option 'dump_dir': cannot write to {directory}: {error}") from error
 
 
-def _dump(program: Program, root: Path) -> None:
+def _dump(program: Program, target: Target, root: Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
     atomic_file.write(root / f"{program.name}.graph.py", program.module.code)
     lines = []
@@ -35,12 +36,15 @@ def _dump(program: Program, root: Path) -> None:
             lines += [f"    {describe(n)}: {program.reasons.get(n, 'a view or constant')}" for n in task.nodes]
     atomic_file.write(root / f"{program.name}.tasks.txt", "\n".join(lines) + "\n")
     for task in program.card_tasks:
-        listing = "\n".join(_line(i, command, task) for i, command in enumerate(task.commands))
+        listing = "\n".join(_line(i, command, task, target) for i, command in enumerate(task.commands))
         atomic_file.write(root / f"{task.name}.commands.txt", listing + "\n")
 
 
-def _line(index: int, command: Command, task: CardTask) -> str:
-    fields = ", ".join(f"{name}={_text(value, task)}" for name, value in command.fields.items())
+def _line(index: int, command: Command, task: CardTask, target: Target) -> str:
+    in_record = [entry.name for entry in target.records.get(command.opcode, ())]
+    order = {name: place for place, name in enumerate(in_record) if name != "slices"}  # which comes last
+    given = sorted(command.fields.items(), key=lambda field: order.get(field[0], len(in_record)))
+    fields = ", ".join(f"{name}={_text(value, task)}" for name, value in given)
     return f"{index:4} {command.opcode} [{' '.join(command.nodes)}] {fields}"
 
 

@@ -43,18 +43,18 @@ class Part:
         self._call: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any) -> Any:
-        call = self._call or self._built()
+        call = self._call or self._build()
         return call(*args)
 
     forward = __call__
 
-    def _built(self) -> Callable[..., Any]:
+    def _build(self) -> Callable[..., Any]:
         with self._lock:
             if self._call is None:
-                self._call = self._assembled()
+                self._call = self._assemble()
             return self._call
 
-    def _assembled(self) -> Callable[..., Any]:
+    def _assemble(self) -> Callable[..., Any]:
         place = {node: i for i, node in enumerate((*self._reads, *self._nodes))}
         assembly = _Assembly(self._module, place, self._sizes)
         give = assembly.template(self._result)

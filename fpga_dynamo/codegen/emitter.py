@@ -353,7 +353,8 @@ class Emitter:
         if origin.check is not None:
             origin.check(opcode, reads, writes, given, self)
         if isinstance(record, str):
-            record = RECORDS[opcode](**fields) if opcode in RECORDS else OwnRecord(opcode, fields)
+            made: Callable[..., Record] | None = RECORDS.get(opcode)
+            record = OwnRecord(opcode, fields) if made is None else made(**fields)
         sources = [v.buffer if isinstance(v, View) else v for v in reads if v is not None]
         command = Command(
             record,

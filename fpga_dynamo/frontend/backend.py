@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.traceback import preserve_node_meta
 from torch.nn import Module
 
-from fpga_dynamo.cache import Trace, lowered
+from fpga_dynamo.cache import Trace, lower_cached
 from fpga_dynamo.cache.artifacts import recording
 from fpga_dynamo.codegen.eager import whole
 from fpga_dynamo.errors import FpgaError, NotLoweredError
@@ -89,7 +89,7 @@ def fpga(
     Raises :class:`fpga_dynamo.FpgaError` (inside Dynamo's BackendCompilerFailed) for a wrong option or mode, an xclbin
     that cannot be used, and with ``strict=True`` for a node that would run on the PS.
     """
-    parsed = with_recipe(_parsed(options, mode), gm, example_inputs)
+    parsed = with_recipe(_parse_options(options, mode), gm, example_inputs)
     warn_once()
     if in_forward_ad():
         return _left_to_eager(
@@ -99,10 +99,10 @@ def fpga(
     frame = _Frame(open_card(parsed), parsed, ahead=is_ahead_of_time())
     case = Case(gm, parsed, example_inputs, from_dynamo=True)
 
-    return or_else(lambda: _compiled(gm, example_inputs, frame), lambda why: _with_gap(gm, why), case)
+    return or_else(lambda: _compile_dynamo_graph(gm, example_inputs, frame), lambda why: _with_gap(gm, why), case)
 
 
-def _parsed(options: Mapping[str, Any] | None = None, mode: str | None = None) -> Options:
+def _parse_options(options: Mapping[str, Any] | None = None, mode: str | None = None) -> Options:
     """The options of a call of torch.compile; raises :class:`OptionError` for wrong ones, or a mode."""
     Options.refuse_mode(mode)
     return Options.parse(options, policy_names())
@@ -113,24 +113,24 @@ def _strict(options: Mapping[str, Any] | None = None, mode: str | None = None) -
     return isinstance(options, Mapping) and options.get("strict") is True
 
 
-def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
+def _compile_dynamo_graph(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
     """What runs one of Dynamo's graphs."""
     parsed = frame.options
     drop_idle_dropouts(gm)
     double_backward = DoubleBackward(gm, example_inputs)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
     if _collector.get() is None and not frame.ahead and (program := trace.load()) is not None:
-        return _direct(_started(program, frame), None, example_inputs)
+        return _direct(_start(program, frame), None, example_inputs)
 
     def compile_inference(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         static = _static_inputs(module)
 
-        def compiled() -> Callable[..., Any]:
+        def capture_and_compile() -> Callable[..., Any]:
             settle_strides(module)
             trace.capture(module, static)
-            return _compile(module, static, frame)
+            return _compile_aten_graph(module, static, frame)
 
-        frame.inference.append(_or_eager(compiled, module, static, frame))
+        frame.inference.append(_or_eager(capture_and_compile, module, static, frame))
         return _boxed(frame.inference[-1])
 
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
@@ -193,7 +193,7 @@ def _direct(executor: Executor, compiled: Callable[..., Any] | None, inputs: Seq
 
 
 def _or_eager(
-    compiled: Callable[[], Callable[..., Any]],
+    compile_: Callable[[], Callable[..., Any]],
     module: GraphModule,
     static: Collection[int],
     frame: _Frame,
@@ -207,7 +207,7 @@ def _or_eager(
             collected.append(in_eager(module, frame.card.target, why))
         return whole(module)
 
-    return or_else(compiled, instead, Case(module, frame.options, static=static, saved=saved))
+    return or_else(compile_, instead, Case(module, frame.options, static=static, saved=saved))
 
 
 def compile_graph(
@@ -221,7 +221,7 @@ def compile_graph(
     with preserve_node_meta(), kept_whole():
         module = traced(graph, inputs, mode)
     settle_strides(module)
-    return _lowered_anew(module, static, saved, _Frame(open_card(options), options))
+    return _compile_settled(module, static, saved, _Frame(open_card(options), options))
 
 
 def load_graph(
@@ -230,17 +230,17 @@ def load_graph(
     """What runs a graph that was compiled in another process, and for which target it does."""
     frame = _Frame(open_card(options), options)
     module = graph()
-    run = _or_eager(lambda: _lowered_anew(module, static, saved, frame), module, static, frame, saved)
+    run = _or_eager(lambda: _compile_settled(module, static, saved, frame), module, static, frame, saved)
     return _boxed(run), frame.card.target
 
 
-def _lowered_anew(
+def _compile_settled(
     module: GraphModule, static: Collection[int], saved: slice | None, frame: _Frame
 ) -> Callable[..., Any]:
     """Of a graph with settled strides."""
     if saved is None or has_symbols(module):
-        return _compile(module, static, frame)
-    return _noted(_laid_out(module, static, frame, saved)[0], frame)
+        return _compile_aten_graph(module, static, frame)
+    return _start_counted(_lower_with_layouts(module, static, frame, saved)[0], frame)
 
 
 def _serialisable(compiler: Callable[..., Any], frame: _Frame) -> SerializableAOTDispatchCompiler:
@@ -257,7 +257,7 @@ def _serialisable(compiler: Callable[..., Any], frame: _Frame) -> SerializableAO
     return SerializableAOTDispatchCompiler(FpgaCode, compile_and_keep)
 
 
-def _keep(module: GraphModule, static: Collection[int], saved: slice | None, frame: _Frame) -> None:
+def _keep_snapshot(module: GraphModule, static: Collection[int], saved: slice | None, frame: _Frame) -> None:
     """Keeps a graph that is about to be lowered, if it is to be saved."""
     if frame.ahead:
         frame.snapshots.append(Snapshot(module, static, saved))
@@ -280,12 +280,12 @@ def _unchanged_by_training(static: Collection[int]) -> Collection[int]:
     return tuple(i for i in static if not (facts.requires_grad[i] or facts.changed[i]))
 
 
-def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
-    _keep(module, static, None, frame)
+def _compile_aten_graph(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
+    _keep_snapshot(module, static, None, frame)
     if has_symbols(module):
         case = Case(module, frame.options, static=static)
-        return Dynamic(module, lambda ready: _executor(ready, static, frame), case)
-    return _executor(module, static, frame)
+        return Dynamic(module, lambda ready: _make_executor(ready, static, frame), case)
+    return _make_executor(module, static, frame)
 
 
 def _compile_forward(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
@@ -293,49 +293,49 @@ def _compile_forward(module: GraphModule, static: Collection[int], frame: _Frame
     settled = settle_strides(module)
     facts, saved = graph_facts(), saved_outputs()
     if facts is None or saved is None:
-        return _compile(module, static, frame)
+        return _compile_aten_graph(module, static, frame)
     save_copies(module, {i for i, changed in enumerate(facts.changed) if changed}, saved)
     if has_symbols(module) or not takes_output_strides():
-        return _compile(module, static, frame)
-    program, chosen = _laid_out(module, static, frame, saved)
+        return _compile_aten_graph(module, static, frame)
+    program, chosen = _lower_with_layouts(module, static, frame, saved)
     tell_output_strides(output_strides(module, settled.union(chosen)))
-    return _noted(program, frame)
+    return _start_counted(program, frame)
 
 
 def _compile_backward(module: GraphModule, inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
     settle_strides(module)
     if has_symbols(module):
-        return _compile(module, (), frame)
+        return _compile_aten_graph(module, (), frame)
     follow(module, inputs)  # after it: the strides of returned gradients are those of eager mode's feature maps
-    program, _ = _laid_out(module, (), frame)
-    return _noted(program, frame)
+    program, _ = _lower_with_layouts(module, (), frame)
+    return _start_counted(program, frame)
 
 
-def _laid_out(
+def _lower_with_layouts(
     module: GraphModule, static: Collection[int], frame: _Frame, saved: slice = slice(0)
 ) -> tuple[Program, Collection[Node]]:
     """The program of a part of a training step, and the nodes whose values were given other strides than in tracing."""
-    _keep(module, static, saved, frame)
+    _keep_snapshot(module, static, saved, frame)
     chosen = lay_out_images(module, saved)
-    program = _lowered(module, static, frame)
+    program = _lower_or_load(module, static, frame)
     while wrong := misplaced(program, chosen):
         restore(chosen, wrong)
-        program = _lowered(module, static, frame)
+        program = _lower_or_load(module, static, frame)
     return program, chosen
 
 
-def _executor(module: GraphModule, static: Collection[int], frame: _Frame) -> Executor:
-    return _noted(_lowered(module, static, frame), frame)
+def _make_executor(module: GraphModule, static: Collection[int], frame: _Frame) -> Executor:
+    return _start_counted(_lower_or_load(module, static, frame), frame)
 
 
-def _lowered(module: GraphModule, static: Collection[int], frame: _Frame) -> Program:
+def _lower_or_load(module: GraphModule, static: Collection[int], frame: _Frame) -> Program:
     # Whoever collects programs wants to see all of how they came about, which the cache does not keep.
-    make = lowered if _collector.get() is None else lower
+    make = lower_cached if _collector.get() is None else lower
     with names.compiling(frame.subject):  # a graph may be lowered long after its frame was converted
         return make(module, frame.card.target, frame.options, static)
 
 
-def _noted(program: Program, frame: _Frame) -> Executor:
+def _start_counted(program: Program, frame: _Frame) -> Executor:
     """A program that is going to be used, started."""
     collected = _collector.get()
     if program.lowering_seconds:
@@ -345,11 +345,11 @@ def _noted(program: Program, frame: _Frame) -> Executor:
     if frame.options.dump_dir is not None:
         from fpga_dynamo.codegen.dump import dump_program
 
-        dump_program(program, frame.options.dump_dir)
-    return _started(program, frame)
+        dump_program(program, frame.card.target, frame.options.dump_dir)
+    return _start(program, frame)
 
 
-def _started(program: Program, frame: _Frame) -> Executor:
+def _start(program: Program, frame: _Frame) -> Executor:
     with collector_paused():
         executor = Executor(program, frame.card, frame.options, frame.lifetime)
     _executors.add(executor)
@@ -394,4 +394,4 @@ def refresh_weights() -> None:
         executor.refresh_weights()
 
 
-install(fpga, _parsed, lambda arguments: Frames(StrictWatch() if _strict(**arguments) else None))
+install(fpga, _parse_options, lambda arguments: Frames(StrictWatch() if _strict(**arguments) else None))

@@ -83,6 +83,7 @@ _KINDS: Mapping[Any, tuple[str, frozenset[type]]] = {
 """Types of fields: what they are called, and what values are of."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Record:
     """What a command says: fields by the names of its struct, in ``vars``.
 
@@ -90,13 +91,14 @@ class Record:
     """
 
     opcode: ClassVar[str]
+    slices: int | None = None
     _single: ClassVar[tuple[tuple[str, frozenset[type]], ...]] = ()
     _arrays: ClassVar[tuple[tuple[str, frozenset[type], int], ...]] = ()
     _kinds: ClassVar[Mapping[str, tuple[Any, int | None]]] = {}
 
     def __init_subclass__(cls) -> None:
-        own = {name: hint for name, hint in get_type_hints(cls, include_extras=True).items() if name in vars(cls)}
-        hints = {name: hint for name, hint in own.items() if get_origin(hint) is not ClassVar}
+        known = get_type_hints(cls, include_extras=True)
+        hints = {name: hint for name, hint in known.items() if get_origin(hint) is not ClassVar}
         arrays = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
         inner = {name: get_args(get_args(hint)[0])[0] for name, hint in arrays.items()}
         cls._kinds = {

@@ -23,6 +23,93 @@ MOST_STREAMS = 32
 
 
 @dataclass(kw_only=True, eq=False)
+class Epilogue(Record):
+    """An activation of the result."""
+
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+
+
+@dataclass(kw_only=True, eq=False)
+class Images(Record):
+    """Images that are read and written."""
+
+    input: Place = None
+    output: Place = None
+    batch: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_height: int = 0
+    out_width: int = 0
+
+
+@dataclass(kw_only=True, eq=False)
+class Window(Record):
+    """How windows lie in an image."""
+
+    kernel: Annotated[Sequence[int], 2] = (0,) * 2
+    stride: Annotated[Sequence[int], 2] = (0,) * 2
+    padding: Annotated[Sequence[int], 2] = (0,) * 2
+    dilation: Annotated[Sequence[int], 2] = (0,) * 2
+
+
+@dataclass(kw_only=True, eq=False)
+class Convolution(Images, Epilogue):
+    """Convolution of images, with a residual."""
+
+    weight: Place = None
+    residual: Place = None
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+
+
+@dataclass(kw_only=True, eq=False)
+class Product(Epilogue):
+    """Product of matrices, with a residual."""
+
+    a: Place = None
+    b: Place = None
+    residual: Place = None
+    output: Place = None
+    b_packed: int = 0
+    batch: Annotated[Sequence[int], 2] = (0,) * 2
+    rows: int = 0
+    columns: int = 0
+    depth: int = 0
+    b_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    vectors: int = 0
+
+
+@dataclass(kw_only=True, eq=False)
+class Int8Result(Record):
+    """Quantization of the result."""
+
+    out_format: int = 0
+    out_zero: int = 0
+    out_low: int = 0
+    out_high: int = 0
+
+
+@dataclass(kw_only=True, eq=False)
+class Int8Epilogue(Int8Result):
+    """Requantization of sums, and of a residual."""
+
+    parameters: Place = None
+    table: Place = None
+    residual_format: int = 0
+    residual_zero: int = 0
+    residual_factor: int = 0
+    middle: int = 0
+    middle_zero: int = 0
+    middle_factor: int = 0
+    middle_table: Place = None
+    inverse_scale: Real = 0.0
+
+
+@dataclass(kw_only=True, eq=False)
 class Attention(Record):
     """``attention_command``."""
 
@@ -45,160 +132,55 @@ class Attention(Record):
     scale: Real = 0.0
     mask_in_weights: int = 0
     masked_to_zero: int = 0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Conv2d(Record):
+class Conv2d(Window, Convolution):
     """``conv2d_command``."""
 
     opcode: ClassVar[str] = "conv2d"
-    input: Place = None
-    weight: Place = None
     bias: Place = None
-    residual: Place = None
-    output: Place = None
-    batch: int = 0
     groups: int = 0
     in_channels: int = 0
-    in_height: int = 0
-    in_width: int = 0
     out_channels: int = 0
-    out_height: int = 0
-    out_width: int = 0
-    kernel: Annotated[Sequence[int], 2] = (0,) * 2
-    stride: Annotated[Sequence[int], 2] = (0,) * 2
-    padding: Annotated[Sequence[int], 2] = (0,) * 2
-    dilation: Annotated[Sequence[int], 2] = (0,) * 2
     in_stride: Annotated[Sequence[int], 4] = (0,) * 4
-    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
     vectors: int = 0
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
     weight_format: int = 0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Depthwise(Record):
+class Depthwise(Window, Convolution):
     """``depthwise_command``."""
 
     opcode: ClassVar[str] = "depthwise"
-    input: Place = None
-    weight: Place = None
     bias: Place = None
-    residual: Place = None
-    output: Place = None
-    batch: int = 0
     channels: int = 0
-    in_height: int = 0
-    in_width: int = 0
-    out_height: int = 0
-    out_width: int = 0
-    kernel: Annotated[Sequence[int], 2] = (0,) * 2
-    stride: Annotated[Sequence[int], 2] = (0,) * 2
-    padding: Annotated[Sequence[int], 2] = (0,) * 2
-    dilation: Annotated[Sequence[int], 2] = (0,) * 2
     in_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Conv2dInt8(Record):
+class Conv2dInt8(Window, Convolution, Int8Epilogue):
     """``conv2d_int8_command``."""
 
     opcode: ClassVar[str] = "conv2d_int8"
-    input: Place = None
-    weight: Place = None
-    parameters: Place = None
-    residual: Place = None
-    output: Place = None
-    table: Place = None
-    batch: int = 0
     groups: int = 0
     in_channels: int = 0
-    in_height: int = 0
-    in_width: int = 0
     out_channels: int = 0
-    out_height: int = 0
-    out_width: int = 0
-    kernel: Annotated[Sequence[int], 2] = (0,) * 2
-    stride: Annotated[Sequence[int], 2] = (0,) * 2
-    padding: Annotated[Sequence[int], 2] = (0,) * 2
-    dilation: Annotated[Sequence[int], 2] = (0,) * 2
     in_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
     vectors: int = 0
     in_format: int = 0
     pad: int = 0
-    residual_format: int = 0
-    residual_zero: int = 0
-    residual_factor: int = 0
-    out_format: int = 0
-    out_zero: int = 0
-    out_low: int = 0
-    out_high: int = 0
-    middle: int = 0
-    middle_zero: int = 0
-    middle_factor: int = 0
-    middle_table: Place = None
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
-    inverse_scale: Real = 0.0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class DepthwiseInt8(Record):
+class DepthwiseInt8(Window, Convolution, Int8Epilogue):
     """``depthwise_int8_command``."""
 
     opcode: ClassVar[str] = "depthwise_int8"
-    input: Place = None
-    weight: Place = None
-    parameters: Place = None
-    residual: Place = None
-    output: Place = None
-    table: Place = None
-    batch: int = 0
     channels: int = 0
-    in_height: int = 0
-    in_width: int = 0
-    out_height: int = 0
-    out_width: int = 0
-    kernel: Annotated[Sequence[int], 2] = (0,) * 2
-    stride: Annotated[Sequence[int], 2] = (0,) * 2
-    padding: Annotated[Sequence[int], 2] = (0,) * 2
-    dilation: Annotated[Sequence[int], 2] = (0,) * 2
     in_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
     in_format: int = 0
     pad: int = 0
-    residual_format: int = 0
-    residual_zero: int = 0
-    residual_factor: int = 0
-    out_format: int = 0
-    out_zero: int = 0
-    out_low: int = 0
-    out_high: int = 0
-    middle: int = 0
-    middle_zero: int = 0
-    middle_factor: int = 0
-    middle_table: Place = None
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
-    inverse_scale: Real = 0.0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -228,112 +210,46 @@ class Fft(Record):
     scale: Real = 0.0
     passes: int = 0
     radix: Annotated[Sequence[int], 14] = (0,) * 14
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Gemm(Record):
+class Gemm(Product):
     """``gemm_command``."""
 
     opcode: ClassVar[str] = "gemm"
-    a: Place = None
-    b: Place = None
     bias: Place = None
-    residual: Place = None
-    output: Place = None
-    b_packed: int = 0
-    batch: Annotated[Sequence[int], 2] = (0,) * 2
-    rows: int = 0
-    columns: int = 0
-    depth: int = 0
     a_stride: Annotated[Sequence[int], 4] = (0,) * 4
-    b_stride: Annotated[Sequence[int], 4] = (0,) * 4
-    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    vectors: int = 0
     alpha: Real = 0.0
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
     b_format: int = 0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class GemmBf16(Record):
+class GemmBf16(Product):
     """``gemm_bf16_command``."""
 
     opcode: ClassVar[str] = "gemm_bf16"
-    a: Place = None
-    b: Place = None
     bias: Place = None
-    residual: Place = None
-    output: Place = None
-    b_packed: int = 0
-    batch: Annotated[Sequence[int], 2] = (0,) * 2
-    rows: int = 0
-    columns: int = 0
-    depth: int = 0
     a_stride: Annotated[Sequence[int], 4] = (0,) * 4
-    b_stride: Annotated[Sequence[int], 4] = (0,) * 4
-    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    vectors: int = 0
     alpha: Real = 0.0
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
     a_format: int = 0
     b_format: int = 0
     residual_format: int = 0
     out_format: int = 0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class GemmInt8(Record):
+class GemmInt8(Product, Int8Epilogue):
     """``gemm_int8_command``."""
 
     opcode: ClassVar[str] = "gemm_int8"
-    a: Place = None
-    b: Place = None
-    parameters: Place = None
-    residual: Place = None
-    output: Place = None
-    table: Place = None
-    b_packed: int = 0
-    batch: Annotated[Sequence[int], 2] = (0,) * 2
-    rows: int = 0
-    columns: int = 0
-    depth: int = 0
     a_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    b_stride: Annotated[Sequence[int], 4] = (0,) * 4
-    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    vectors: int = 0
     a_format: int = 0
     a_zero: int = 0
     b_format: int = 0
     b_zero: int = 0
-    residual_format: int = 0
-    residual_zero: int = 0
-    residual_factor: int = 0
-    out_format: int = 0
-    out_zero: int = 0
-    out_low: int = 0
-    out_high: int = 0
-    middle: int = 0
-    middle_zero: int = 0
-    middle_factor: int = 0
-    middle_table: Place = None
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
-    inverse_scale: Real = 0.0
     row_scale: Place = None
     row_zero: Place = None
     row_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -349,7 +265,6 @@ class Move(Record):
     in_stride: Annotated[Sequence[int], 6] = (0,) * 6
     out_stride: Annotated[Sequence[int], 6] = (0,) * 6
     format: int = 0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -368,23 +283,15 @@ class Gather(Record):
     index_stride: Annotated[Sequence[int], 4] = (0,) * 4
     out_stride: Annotated[Sequence[int], 4] = (0,) * 4
     format: int = 0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Resample(Record):
+class Resample(Images, Int8Result):
     """``resample_command``."""
 
     opcode: ClassVar[str] = "resample"
     mode: int = 0
-    input: Place = None
-    output: Place = None
-    batch: int = 0
     channels: int = 0
-    in_height: int = 0
-    in_width: int = 0
-    out_height: int = 0
-    out_width: int = 0
     align_corners: int = 0
     scale: Annotated[Sequence[Real], 2] = (0.0,) * 2
     in_stride: Annotated[Sequence[int], 3] = (0,) * 3
@@ -392,12 +299,7 @@ class Resample(Record):
     in_format: int = 0
     in_zero: int = 0
     in_scale: Real = 0.0
-    out_format: int = 0
-    out_zero: int = 0
-    out_low: int = 0
-    out_high: int = 0
     out_inverse: Real = 0.0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -410,7 +312,6 @@ class Convert(Record):
     count: int = 0
     format: int = 0
     narrow: int = 0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -420,7 +321,6 @@ class Streams(Record):
     opcode: ClassVar[str] = "streams"
     count: int = 0
     length: Annotated[Sequence[int], 32] = (0,) * 32
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -441,56 +341,29 @@ class Pointwise(Record):
     stride0: Annotated[Sequence[int], 10] = (0,) * 10
     stride1: Annotated[Sequence[int], 10] = (0,) * 10
     stride2: Annotated[Sequence[int], 10] = (0,) * 10
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Pool(Record):
+class Pool(Epilogue, Images, Window):
     """``pool_command``."""
 
     opcode: ClassVar[str] = "pool"
     kind: int = 0
-    input: Place = None
-    output: Place = None
-    batch: int = 0
     channels: int = 0
-    in_height: int = 0
-    in_width: int = 0
-    out_height: int = 0
-    out_width: int = 0
-    kernel: Annotated[Sequence[int], 2] = (0,) * 2
-    stride: Annotated[Sequence[int], 2] = (0,) * 2
-    padding: Annotated[Sequence[int], 2] = (0,) * 2
-    dilation: Annotated[Sequence[int], 2] = (0,) * 2
     adaptive: int = 0
     count_include_pad: int = 0
     divisor: int = 0
     in_stride: Annotated[Sequence[int], 3] = (0,) * 3
     out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class PoolInt8(Record):
+class PoolInt8(Images, Window, Int8Result):
     """``pool_int8_command``."""
 
     opcode: ClassVar[str] = "pool_int8"
     kind: int = 0
-    input: Place = None
-    output: Place = None
-    batch: int = 0
     channels: int = 0
-    in_height: int = 0
-    in_width: int = 0
-    out_height: int = 0
-    out_width: int = 0
-    kernel: Annotated[Sequence[int], 2] = (0,) * 2
-    stride: Annotated[Sequence[int], 2] = (0,) * 2
-    padding: Annotated[Sequence[int], 2] = (0,) * 2
-    dilation: Annotated[Sequence[int], 2] = (0,) * 2
     adaptive: int = 0
     count_include_pad: int = 0
     divisor: int = 0
@@ -498,13 +371,8 @@ class PoolInt8(Record):
     out_stride: Annotated[Sequence[int], 3] = (0,) * 3
     in_format: int = 0
     in_zero: int = 0
-    out_format: int = 0
-    out_zero: int = 0
-    out_low: int = 0
-    out_high: int = 0
     divisors: Annotated[Sequence[int], 6] = (0,) * 6
     scales: Annotated[Sequence[int], 6] = (0,) * 6
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -525,7 +393,6 @@ class Quantize(Record):
     scales: Place = None
     zeros: Place = None
     scale_stride: Annotated[Sequence[int], 5] = (0,) * 5
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -545,11 +412,10 @@ class Dequantize(Record):
     scales: Place = None
     zeros: Place = None
     scale_stride: Annotated[Sequence[int], 5] = (0,) * 5
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class AddInt8(Record):
+class AddInt8(Int8Result):
     """``add_int8_command``."""
 
     opcode: ClassVar[str] = "add_int8"
@@ -567,11 +433,6 @@ class AddInt8(Record):
     b_format: int = 0
     b_zero: int = 0
     b_factor: int = 0
-    out_format: int = 0
-    out_zero: int = 0
-    out_low: int = 0
-    out_high: int = 0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -586,11 +447,10 @@ class LookupInt8(Record):
     dims: Annotated[Sequence[int], 5] = (0,) * 5
     in_stride: Annotated[Sequence[int], 5] = (0,) * 5
     out_stride: Annotated[Sequence[int], 5] = (0,) * 5
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Reduce(Record):
+class Reduce(Epilogue, Int8Result):
     """``reduce_command``."""
 
     opcode: ClassVar[str] = "reduce"
@@ -606,18 +466,10 @@ class Reduce(Record):
     out_stride: Annotated[Sequence[int], 6] = (0,) * 6
     affine_stride: Annotated[Sequence[int], 6] = (0,) * 6
     eps: Real = 0.0
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
     in_format: int = 0
     in_zero: int = 0
     in_scale: Real = 0.0
-    out_format: int = 0
-    out_zero: int = 0
-    out_low: int = 0
-    out_high: int = 0
     out_inverse: Real = 0.0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -633,36 +485,20 @@ class Scan(Record):
     length: int = 0
     in_stride: Annotated[Sequence[int], 5] = (0,) * 5
     out_stride: Annotated[Sequence[int], 5] = (0,) * 5
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Winograd(Record):
+class Winograd(Convolution):
     """``winograd_command``."""
 
     opcode: ClassVar[str] = "winograd"
-    input: Place = None
-    weight: Place = None
     bias: Place = None
-    residual: Place = None
-    output: Place = None
     tile_size: int = 0
-    batch: int = 0
     in_channels: int = 0
-    in_height: int = 0
-    in_width: int = 0
     out_channels: int = 0
-    out_height: int = 0
-    out_width: int = 0
     padding: Annotated[Sequence[int], 2] = (0,) * 2
     in_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
-    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
     vectors: int = 0
-    activation: int = 0
-    act_a: Real = 0.0
-    act_b: Real = 0.0
-    slices: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -685,7 +521,6 @@ class Zip(Record):
     a_stride: Annotated[Sequence[int], 5] = (0,) * 5
     b_stride: Annotated[Sequence[int], 5] = (0,) * 5
     out_stride: Annotated[Sequence[int], 5] = (0,) * 5
-    slices: int | None = None
 
 
 RECORDS: Mapping[str, type[Record]] = {

@@ -62,7 +62,7 @@ class Mistakes:
         return self._reasons.get((pattern.name, anchor))
 
 
-def asked_to_match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+def call_match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     """What `match` gives. Raises :class:`PatternError`."""
     match = _call("match", pattern.match, pattern, (node,), pattern, node, graph)
     if match is None:
@@ -72,7 +72,7 @@ def asked_to_match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
     return match
 
 
-def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
+def call_check(match: Match, graph: GraphInfo) -> str | None:
     """What `check` gives. Raises :class:`PatternError`, also for what `macs`, `must_be_finite`, `joins` do wrong."""
     pattern, nodes = match.pattern, match.nodes
     why = _call("check", pattern.check, pattern, nodes, match, graph)
@@ -92,7 +92,7 @@ def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
     return why
 
 
-def asked_to_merge(one: Match, group: Match, graph: GraphInfo) -> Match | None:
+def call_merge(one: Match, group: Match, graph: GraphInfo) -> Match | None:
     """What `merge` gives. Raises :class:`PatternError`."""
     pattern, nodes = one.pattern, one.nodes
     assert pattern.merge is not None
@@ -106,7 +106,7 @@ def asked_to_merge(one: Match, group: Match, graph: GraphInfo) -> Match | None:
     return merged
 
 
-def asked_to_lower(match: Match, emitter: Emitter) -> Sequence[View]:
+def call_lower(match: Match, emitter: Emitter) -> Sequence[View]:
     """The views that `lower` gives. Raises :class:`PatternError`."""
     pattern, nodes = match.pattern, match.nodes
     views = _call("lower", pattern.lower, pattern, nodes, match, emitter)

@@ -105,11 +105,6 @@ class FuzzReport:
         return text
 
 
-def _counted() -> Mapping[str, float]:
-    """What the backend has counted in this process so far."""
-    return counters.stats()
-
-
 def summary(error: BaseException) -> str:
     """The cause in one line: compiler errors are unwrapped, messages cut to their first line."""
     cause = getattr(error, "inner_exception", None) or error
@@ -221,7 +216,7 @@ class _Campaign:
         return self.out_dir / "running.py" if self.out_dir is not None else None
 
     def example(self, graph: Graph) -> None:
-        before = _counted()
+        before = counters.stats()
         if self._running is not None:
             # Stays behind if the process dies, which no except clause sees.
             atomic_file.write(self._running, self._script(graph, "the process died while it ran this"))
@@ -242,7 +237,7 @@ class _Campaign:
             if self._running is not None:
                 self._running.unlink(missing_ok=True)
         if not self.shrinking:
-            after = _counted()
+            after = counters.stats()
             self.report.examples += 1
             self.report.on_card += after["pl_launches"] > before["pl_launches"]
             self.report.from_disk += after["programs_loaded"] > before["programs_loaded"]
@@ -318,6 +313,19 @@ def run_fuzz(
     return campaign.report
 
 
+def search(examples: int) -> settings:
+    """Settings of a test that draws so many examples and shrinks what fails; nothing is kept on disk."""
+    return settings(
+        max_examples=examples,
+        phases=(Phase.generate, Phase.shrink),
+        database=None,
+        deadline=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
 _FAULTS = ("a launch failed", "the compiled program")
 """How warnings begin that name a fault of ours, though the model's answer is right."""
 
@@ -355,15 +363,7 @@ def _run(
                 progress(report.examples)
 
         before = report.examples
-        body = settings(
-            max_examples=examples - report.examples,
-            phases=(Phase.generate, Phase.shrink),
-            database=None,
-            deadline=None,
-            print_blob=False,
-            report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
-        )(hypothesis_seed(seed + round_number)(hypothesis.given(drawn)(one)))
+        body = search(examples - report.examples)(hypothesis_seed(seed + round_number)(hypothesis.given(drawn)(one)))
         try:
             body()
         except _Found:

@@ -17,13 +17,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
 from torch import nn
 
 from fpga_dynamo.runtime.observe import counters
-from fpga_dynamo.testing.fuzz import refuse_wrong_options
+from fpga_dynamo.testing.fuzz import refuse_wrong_options, search
 from fpga_dynamo.torch_internals.quantized import decomposed
 from xclbin_build import atomic_file
 
@@ -305,15 +305,7 @@ def fuzz_quantised(
             if progress is not None:
                 progress(report.examples)
 
-    body = settings(
-        max_examples=examples,
-        phases=(Phase.generate, Phase.shrink),
-        database=None,
-        deadline=None,
-        print_blob=False,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )(hypothesis_seed(seed)(given(steps, grids, st.integers(0, 99))(one)))
+    body = search(examples)(hypothesis_seed(seed)(given(steps, grids, st.integers(0, 99))(one)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -155,7 +155,7 @@ def _picture(text: str) -> Path:
     return path
 
 
-def _timed(call: Callable[[], Any]) -> float:
+def _median_seconds(call: Callable[[], Any]) -> float:
     """Median seconds of a call."""
     seconds = []
     for _ in range(_TIMED_CALLS):
@@ -195,8 +195,8 @@ def _run(arguments: argparse.Namespace) -> int:
         wrong, verdict = _compare(example, outputs)
         table = Table(show_header=False, title=escape(f"{example.name}, batch {example.batch}"))
         table.add_row("first call, with compilation", f"{first_call:.2f} s")
-        table.add_row("a call", f"{_milliseconds(_timed(lambda: compiled(*inputs)))}")
-        table.add_row("a call in eager mode", f"{_milliseconds(_timed(lambda: model(*inputs)))}")
+        table.add_row("a call", f"{_milliseconds(_median_seconds(lambda: compiled(*inputs)))}")
+        table.add_row("a call in eager mode", f"{_milliseconds(_median_seconds(lambda: model(*inputs)))}")
         table.add_row(
             "launches on the card per call", f"{per_call['pl_launches']} of {per_call['pl_commands']} commands"
         )
@@ -360,7 +360,7 @@ def _fuzz_options(arguments: argparse.Namespace) -> dict[str, Any] | None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code."""
     arguments = parse(_parser(), argv)
-    return run_command("fpga-dynamo", lambda: _done(arguments), (FpgaError, BuildError), _unwrapped)
+    return run_command("fpga-dynamo", lambda: _done(arguments), (FpgaError, BuildError), _cause_of)
 
 
 def _done(arguments: argparse.Namespace) -> int:
@@ -372,7 +372,7 @@ def _done(arguments: argparse.Namespace) -> int:
         raise UsageError(f"the model, or a module that it imports, called sys.exit({error.code!r})") from error
 
 
-def _unwrapped(error: Exception) -> object:
+def _cause_of(error: Exception) -> object:
     """What a backend raised: Dynamo wraps it."""
     return getattr(error, "inner_exception", None) or error
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ from fpga_dynamo.codegen.cost import transfer_seconds
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.frontend.backend import collect_programs, fpga
 from fpga_dynamo.frontend.eager_ops import OutsideOp, OutsideOps
-from fpga_dynamo.frontend.frames import Gap, observe_gaps
+from fpga_dynamo.frontend.frames import observe_gaps
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.flops import macs
@@ -27,7 +26,7 @@ from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.lowering.ops.quantised.reasons import arithmetic, is_quantised
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
 from fpga_dynamo.tools.estimate.figures import host_seconds
-from fpga_dynamo.tools.explain_text import BY, as_text
+from fpga_dynamo.tools.explain_text import BY, Explanation
 from fpga_dynamo.tools.reports import (
     COUNTED,
     FORMULA,
@@ -39,62 +38,6 @@ from fpga_dynamo.tools.reports import (
     OutsideReport,
 )
 from fpga_dynamo.torch_internals.dynamo import settings
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What :func:`explain` returns; ``str()`` is the table.
-
-    gaps: the frames that Dynamo skips and the places where its graphs end early; outside: what eager ran there.
-    by: whose rows the table has: "node", or sums by "op", "module" or "reason".
-    """
-
-    graphs: tuple[GraphReport, ...]
-    gaps: tuple[Gap, ...] = ()
-    outside: tuple[OutsideReport, ...] = ()
-    by: str = "node"
-
-    @property
-    def node_offload(self) -> float:
-        """Share of what computes (views and getitem do not) in a call that the card runs, from 0 to 1."""
-        counted = [(graph.runs, node) for graph in self.graphs for node in graph.nodes if node.computes]
-        total = sum(runs for runs, _ in counted) + sum(op.runs for op in self.outside)
-        return sum(runs for runs, node in counted if node.place == "PL") / total if total else 0.0
-
-    @property
-    def mac_offload(self) -> float:
-        """Share of the multiply-accumulates of a call that the card runs, from 0 to 1; 1 for a call without any."""
-        counted = [(graph.runs * node.macs, node.place) for graph in self.graphs for node in graph.nodes]
-        total = sum(macs for macs, _ in counted) + sum(op.macs for op in self.outside)
-        return sum(macs for macs, place in counted if place == "PL") / total if total else 1.0
-
-    @property
-    def pl_launches(self) -> int:
-        """Launches of one call through all graphs."""
-        return sum(graph.launches * graph.runs for graph in self.graphs)
-
-    @property
-    def greedy_launches(self) -> int:
-        """What :attr:`pl_launches` would be with ``partition="greedy"``."""
-        return sum(graph.greedy_launches * graph.runs for graph in self.graphs)
-
-    @property
-    def graph_count(self) -> int:
-        return len(self.graphs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, in types that JSON knows."""
-        return {
-            "node_offload": self.node_offload,
-            "mac_offload": self.mac_offload,
-            "pl_launches": self.pl_launches,
-            "graphs": [asdict(graph) for graph in self.graphs],
-            "gaps": [asdict(gap) for gap in self.gaps],
-            "outside": [asdict(op) for op in self.outside],
-        }
-
-    def __str__(self) -> str:
-        return as_text(self)
 
 
 def explain(
@@ -120,7 +63,7 @@ def explain(
         settings(recompile_limit=1 << 16, accumulated_recompile_limit=1 << 20),
         torch.set_grad_enabled(torch.is_grad_enabled() and not inference),
     ):
-        backend, runs = _counted(programs, dict(options or {}))
+        backend, runs = _counting_backend(programs, dict(options or {}))
         compiled = torch.compile(inner, backend=backend)
         with OutsideOps() as outside, TraceRecorder() as recorder:
             compiled(*args, **kwargs)
@@ -131,10 +74,10 @@ def explain(
     }
     graphs = tuple(report(program, max(runs[program.name], 1), counted) for program in programs)
     gaps += [op.gap for op in outside.ops if op.gap is not None]  # those that were found in earlier calls
-    return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_summed(outside.ops)), by)
+    return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_sum_reports(outside.ops)), by)
 
 
-def _counted(programs: list[Program], options: Mapping[str, Any]) -> tuple[Callable[..., Any], Counter[str]]:
+def _counting_backend(programs: list[Program], options: Mapping[str, Any]) -> tuple[Callable[..., Any], Counter[str]]:
     """The backend, and how often the graphs run that it makes the `programs` of."""
     runs: Counter[str] = Counter()
 
@@ -156,7 +99,7 @@ def _counted(programs: list[Program], options: Mapping[str, Any]) -> tuple[Calla
     return backend, runs
 
 
-def _summed(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
+def _sum_reports(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
     """A report for each op and line."""
     runs: dict[tuple[str, str, str], list[OutsideOp]] = {}
     for op in ops:

@@ -1,11 +1,11 @@
-"""An explanation as text: a table for each graph, or one with sums; what ran outside every graph; the totals."""
+"""What `explain` returns, and its text: a table for each graph, or one with sums; what ran outside; the totals."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,33 +19,63 @@ BY = ("node", "op", "module", "reason", "command")
 """What the rows of the table may be."""
 
 
-class Explained(Protocol):
-    """The parts of an explanation that the text is made from."""
+@dataclass(frozen=True)
+class Explanation:
+    """What :func:`explain` returns; ``str()`` is the table.
+
+    gaps: the frames that Dynamo skips and the places where its graphs end early; outside: what eager ran there.
+    by: whose rows the table has: "node", or sums by "op", "module" or "reason".
+    """
+
+    graphs: tuple[GraphReport, ...]
+    gaps: tuple[Gap, ...] = ()
+    outside: tuple[OutsideReport, ...] = ()
+    by: str = "node"
 
     @property
-    def graphs(self) -> tuple[GraphReport, ...]: ...
+    def node_offload(self) -> float:
+        """Share of what computes (views and getitem do not) in a call that the card runs, from 0 to 1."""
+        counted = [(graph.runs, node) for graph in self.graphs for node in graph.nodes if node.computes]
+        total = sum(runs for runs, _ in counted) + sum(op.runs for op in self.outside)
+        return sum(runs for runs, node in counted if node.place == "PL") / total if total else 0.0
 
     @property
-    def gaps(self) -> tuple[Gap, ...]: ...
+    def mac_offload(self) -> float:
+        """Share of the multiply-accumulates of a call that the card runs, from 0 to 1; 1 for a call without any."""
+        counted = [(graph.runs * node.macs, node.place) for graph in self.graphs for node in graph.nodes]
+        total = sum(macs for macs, _ in counted) + sum(op.macs for op in self.outside)
+        return sum(macs for macs, place in counted if place == "PL") / total if total else 1.0
 
     @property
-    def outside(self) -> tuple[OutsideReport, ...]: ...
+    def pl_launches(self) -> int:
+        """Launches of one call through all graphs."""
+        return sum(graph.launches * graph.runs for graph in self.graphs)
 
     @property
-    def by(self) -> str: ...
+    def greedy_launches(self) -> int:
+        """What :attr:`pl_launches` would be with ``partition="greedy"``."""
+        return sum(graph.greedy_launches * graph.runs for graph in self.graphs)
 
     @property
-    def node_offload(self) -> float: ...
+    def graph_count(self) -> int:
+        return len(self.graphs)
 
-    @property
-    def mac_offload(self) -> float: ...
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in types that JSON knows."""
+        return {
+            "node_offload": self.node_offload,
+            "mac_offload": self.mac_offload,
+            "pl_launches": self.pl_launches,
+            "graphs": [asdict(graph) for graph in self.graphs],
+            "gaps": [asdict(gap) for gap in self.gaps],
+            "outside": [asdict(op) for op in self.outside],
+        }
 
-    @property
-    def pl_launches(self) -> int: ...
+    def __str__(self) -> str:
+        return _as_text(self)
 
 
-def as_text(explained: Explained) -> str:
-    """What ``str(explained)`` is."""
+def _as_text(explained: Explanation) -> str:
     text = io.StringIO()
     console = Console(
         file=text, width=150, markup=False, color_system=None, force_terminal=False, force_jupyter=False
@@ -131,7 +161,7 @@ def _about(graph: GraphReport) -> Iterator[str]:
     )
 
 
-def _outside(explained: Explained) -> Table:
+def _outside(explained: Explanation) -> Table:
     """What eager ran outside every graph, a row for each op and line."""
     table = _new_table("outside every graph", ("op", "where", "why", "source"), ("runs", "MACs", "bytes"))
     for op in explained.outside:
@@ -157,7 +187,7 @@ class _Sum:
         self.card_macs += macs * on_card
 
 
-def _sums(explained: Explained) -> Table:
+def _sums(explained: Explanation) -> Table:
     """A row for each op, module or reason, those with the most multiply-accumulates first."""
     sums: dict[str, _Sum] = {}
     for graph in explained.graphs:

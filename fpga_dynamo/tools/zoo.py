@@ -125,7 +125,7 @@ def resolve(reference: str) -> Any:
     try:
         module = _of_file(module_name) if module_name.endswith(".py") else importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        raise ModelNotFoundError(f"cannot import '{module_name}' for '{reference}': {_told(error)}") from error
+        raise ModelNotFoundError(f"cannot import '{module_name}' for '{reference}': {_one_line(error)}") from error
     try:
         return functools.reduce(getattr, attribute.split("."), module)
     except AttributeError as error:
@@ -169,14 +169,14 @@ def called(reference: str) -> Any:
     factory = resolve(reference)
     if not callable(factory):
         raise ModelNotFoundError(f"'{reference}' is a {type(factory).__name__}, not a callable that returns a model")
-    return _asked(reference, reference.rpartition(":")[2], factory)
+    return _call(reference, reference.rpartition(":")[2], factory)
 
 
-def _asked(reference: str, name: str, factory: Callable[[], Any]) -> Any:
+def _call(reference: str, name: str, factory: Callable[[], Any]) -> Any:
     try:
         return factory()
     except (Exception, SystemExit) as error:
-        raise ModelNotFoundError(f"'{reference}': {name}() raised {_told(error)}") from error
+        raise ModelNotFoundError(f"'{reference}': {name}() raised {_one_line(error)}") from error
 
 
 def call(example: ZooModel) -> Any:
@@ -184,10 +184,10 @@ def call(example: ZooModel) -> Any:
     try:
         return example.model(*example.inputs)
     except (Exception, SystemExit) as error:
-        raise ModelError(f"'{example.name}' fails in eager mode: {_told(error)}") from error
+        raise ModelError(f"'{example.name}' fails in eager mode: {_one_line(error)}") from error
 
 
-def _told(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     """An error in a line, with the innermost line of a file that it comes from."""
     words = " ".join(str(error).split()) or "no message"
     if isinstance(error, SystemExit):
@@ -199,7 +199,7 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {words}{place}"
 
 
-def _called_model(reference: str, batch: int) -> ZooModel:
+def _model_of_callable(reference: str, batch: int) -> ZooModel:
     """`reference` is package.module:callable; the callable gives a module, or a module and its inputs.
 
     Inputs that come with the model are repeated along their first dimension to make the batch, which is as many items
@@ -214,18 +214,18 @@ def _called_model(reference: str, batch: int) -> ZooModel:
                 "or give the module a method example_inputs(batch)"
             )
         return ZooModel(
-            reference, made, _inputs(reference, _asked(reference, "example_inputs", lambda: example(batch))), batch
+            reference, made, _inputs(reference, _call(reference, "example_inputs", lambda: example(batch))), batch
         )
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
         raise ModelNotFoundError(f"'{reference}' returns a {type(made).__name__}, not a module or (module, inputs)")
     inputs = _inputs(reference, made[1])
     if batch != 1:
-        inputs = _asked(reference, "the batch", lambda: tuple(_repeated(x, batch) for x in inputs))
+        inputs = _call(reference, "the batch", lambda: tuple(_repeat_batch(x, batch) for x in inputs))
     items = next((len(x) for x in inputs if isinstance(x, torch.Tensor) and x.dim()), batch)
     return ZooModel(reference, made[0], inputs, items)
 
 
-def _repeated(x: Any, batch: int) -> Any:
+def _repeat_batch(x: Any, batch: int) -> Any:
     return x.repeat(batch, *[1] * (x.dim() - 1)) if isinstance(x, torch.Tensor) and x.dim() else x
 
 
@@ -241,23 +241,23 @@ def _inputs(reference: str, given: Any) -> tuple[Any, ...]:
 
 
 def load(name: str, batch: int = 1, seed: int = 0) -> ZooModel:
-    """The model called `name`: a torchvision or timm name, or `module:callable` (see `_called_model`).
+    """The model called `name`: a torchvision or timm name, or `module:callable` (see `_model_of_callable`).
 
     It is in eval mode and has the random weights and inputs that `seed` gives. Raises `ModelNotFoundError` with the
     nearest known names for an unknown one.
     """
     torch.manual_seed(seed)
     try:
-        found = _called_model(name, batch) if ":" in name else _named_model(name, batch)
+        found = _model_of_callable(name, batch) if ":" in name else _model_by_name(name, batch)
     except (RuntimeError, MemoryError) as error:
         if isinstance(error, FpgaError):
             raise
-        raise ModelNotFoundError(f"'{name}' cannot be created for batch size {batch}: {_told(error)}") from error
+        raise ModelNotFoundError(f"'{name}' cannot be created for batch size {batch}: {_one_line(error)}") from error
     found.model.eval()
     return found
 
 
-def _named_model(name: str, batch: int) -> ZooModel:
+def _model_by_name(name: str, batch: int) -> ZooModel:
     known: list[str] = []
     missing = ""
     try:

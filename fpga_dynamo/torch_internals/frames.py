@@ -304,9 +304,9 @@ class _Converter(_CatchErrors):
             breaks, unimplemented = len(graph_break_reasons), Counter(counters["unimplemented"])
             result = self.observer.convert(frame, run)
             unimplemented = counters["unimplemented"] - unimplemented
-            return self._told(frame, result, graph_break_reasons[breaks:], unimplemented)
+            return self._tell_observer(frame, result, graph_break_reasons[breaks:], unimplemented)
 
-    def _told(self, frame: Any, result: Any, breaks: Sequence[Any], unimplemented: Counter[str]) -> Any:
+    def _tell_observer(self, frame: Any, result: Any, breaks: Sequence[Any], unimplemented: Counter[str]) -> Any:
         """Tells the observer what has become of a frame; returns Dynamo's result."""
 
         def reason(message: str, stack: Any) -> Reason:

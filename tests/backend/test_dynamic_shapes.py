@@ -16,7 +16,8 @@ from fpga_dynamo.ir.program import Program
 from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.runtime.calls.bind import Binder
 from fpga_dynamo.runtime.calls.dynamic import BOUND_SIZES
-from fpga_dynamo.tools.explain import Explanation, report
+from fpga_dynamo.tools.explain import report
+from fpga_dynamo.tools.explain_text import Explanation
 from tests.backend.backend_kit import Net, assert_same_answer, counting, memory_used, mlp, on_card
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import fpga_dynamo
-from fpga_dynamo.tools.explain import Explanation
+from fpga_dynamo.tools.explain_text import Explanation
 from tests.marks import EXTENDED
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fpga_dynamo.runtime.observe import trace
-from fpga_dynamo.runtime.observe.trace import ApplicationEvent, TaskEvent, TraceRecorder
+from fpga_dynamo.runtime.observe.trace import ApplicationEvent, CommandEvent, TaskEvent, TraceRecorder
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, Task, TaskGraph
 from tests.runtime.systems import host, nothing, single, unit
@@ -18,7 +18,8 @@ def record(runs: int = 3) -> TraceRecorder:
     scheduler = Scheduler([host(name="PS0"), unit("conv"), unit("conv", 1)], "eft")
 
     def run(pe: ProcessingElement, frame: Frame) -> None:
-        trace.command(pe.name, "conv2d", *(2 * [trace.perf_counter()]), macs=9)
+        now = trace.perf_counter()
+        trace.report(CommandEvent(pe.name, "conv2d", now, now, {"macs": 9}))
 
     launch = Task("launch", {"conv": 1e-3}, run, arguments={"commands": 12, "bytes": 4096})
     graph = TaskGraph("net", [launch, Task("post", {"PS": 1e-3}, nothing, (0,))])

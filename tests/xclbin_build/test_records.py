@@ -97,7 +97,7 @@ def test_bad_header_is_an_error(tmp_path: Path, text: str, words: str) -> None:
 def test_two_headers_may_not_define_the_same_record(tmp_path: Path) -> None:
     path = header(tmp_path, f"struct gemm_command {{\n{HEAD}}};\n")
     with pytest.raises(RecordError, match=r"my.hpp: record 'gemm' is already defined"):
-        parse_command(ROOT / "command.hpp").merged(parse_header(path), str(path))
+        parse_command(ROOT / "command.hpp").merge(parse_header(path), str(path))
 
 
 @pytest.mark.parametrize("text", ["#pragma once\n", "// core: a; opcodes: b, b\n"])

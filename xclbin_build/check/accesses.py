@@ -51,16 +51,16 @@ class Accesses:
         self.all = [access for index, i in enumerate(code) for access in addresses.of(index, i)]
         self.unknown = addresses.unknown  # accesses of which it is not known which array they go to
         # Loads of what the iteration before wrote, which a register keeps: the index of the store by that of the load.
-        self.kept = forwarded_loads(kernel, loop, code, self.all, self) if self.counted else {}
-        out = self._moved_out()
+        self.kept = forwarded_loads(kernel, loop, code, self.all, self) if self.is_counted else {}
+        out = self._invariant_loads()
         self.all = [a for a in self.all if a.write or (a.index not in self.kept and a.index not in out)]
 
-    def _moved_out(self) -> set[int]:
+    def _invariant_loads(self) -> set[int]:
         """Loads of what stays the same, which every iteration does and nothing in the loop writes: they happen once,
         in front of it. LLVM leaves those in a loop that might not run at all (columns of HLStrans' correlation, 2022.2:
         `for (j = i; j < 80; ...)` reads 100 elements and not 200). In a loop that may end early each iteration reads
         them (coefficients of whywhytellmewhy/SOC-design, 2022.1: 11)."""
-        if not self._loop.latches or not self.counted or self.unknown:  # code that lies in no loop has no latch
+        if not self._loop.latches or not self.is_counted or self.unknown:  # code that lies in no loop has no latch
             return set()
         written = {a.array.value for a in self.all if a.write and a.array is not None}
         if written & self._kernel.overlapping:
@@ -78,7 +78,7 @@ class Accesses:
         return any(self._moves(key) for key in access.form)
 
     @property
-    def counted(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether it is known, before the loop begins, how often it runs."""
         return self._evolution.counts(self._loop.header)
 
@@ -182,7 +182,7 @@ class Accesses:
             known = [place for place in places if all(isinstance(p, int) for p in place)]
             for place in known or places:  # what may go to any of them counts for each
                 count = sum(n for other, n in counts if len(other) == len(place) and may_meet(place, other))
-                where = f"part {_named(place)} of bundle '{bundle}'" if place else f"bundle '{bundle}'"
+                where = f"part {_text_of(place)} of bundle '{bundle}'" if place else f"bundle '{bundle}'"
                 words = f"{count} {'writes' if write else 'reads'} of {where}, which supports one per cycle"
                 found.append(Bound(count, "m_axi", words))
         return [bound for bound in found if bound.ii > 1]
@@ -239,7 +239,7 @@ class Accesses:
         floating = [place for place in by_place if not all(isinstance(p, int) for p in place)]
         for place, there in by_place.items():
             more = [a for other in floating if other != place and may_meet(place, other) for a in by_place[other]]
-            name = _named(place) or "0"
+            name = _text_of(place) or "0"
             while name in found:
                 name += "'"
             found[name] = there + more
@@ -257,7 +257,7 @@ class Accesses:
         seen: dict[object, Access] = {}
         for access in accesses:
             element = access.array.element_bytes if access.array else 1
-            word = max(1, element * _reshaped(access.array))
+            word = max(1, element * _elements_of_word(access.array))
             # Two writes of a whole element are two, even to the same place; parts of an element are written together.
             own = access.index if access.write and word == element and access.size >= word else access.block
             seen.setdefault((access.variable, access.constant // word, own if access.write else ""), access)
@@ -319,26 +319,26 @@ class Accesses:
         return total
 
 
-def _named(place: tuple[Place, ...]) -> str:
+def _text_of(place: tuple[Place, ...]) -> str:
     return ",".join("any" if p is None else str(p) for p in place)
 
 
 def forgiven(dependences: list[Dependence], array: Array) -> bool:
     """Whether a pragma says that iterations do not depend on each other through this array."""
-    return any(not d.true and d.inter and _about(d, array) for d in dependences)
+    return any(not d.true and d.inter and _concerns(d, array) for d in dependences)
 
 
-def stated(dependences: list[Dependence], array: Array) -> int | None:
+def stated_distance(dependences: list[Dependence], array: Array) -> int | None:
     """The distance that a pragma gives for a dependence through this array."""
-    return next((d.distance for d in dependences if d.true and d.distance and _about(d, array)), None)
+    return next((d.distance for d in dependences if d.true and d.distance and _concerns(d, array)), None)
 
 
-def _about(dependence: Dependence, array: Array) -> bool:
+def _concerns(dependence: Dependence, array: Array) -> bool:
     """A pragma about one array of a structure counts for all of them: it is known by the structure's address."""
     return dependence.array in (None, array.value, array.value.rpartition(".")[0])
 
 
-def _reshaped(array: Array | None) -> int:
+def _elements_of_word(array: Array | None) -> int:
     """Elements of a word of a reshaped array."""
     count = 1
     for partition in array.partitions if array else ():

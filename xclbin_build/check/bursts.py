@@ -106,18 +106,18 @@ class Finder:
         found = [self._copy(access, code) for access in own if _is_copy(access, code)]
         for array, write, group in _by_port(access for access in own if not _is_copy(access, code)):
             why = self._of_port(array) or self._of_code(loop, code, group) or self._of_addresses(loop, accesses, group)
-            beside = "" if why else _disturbed(array, write, own, [])
-            inside = "" if why or beside else _disturbed(array, write, [], deeper)
+            beside = "" if why else _interruption(array, write, own, [])
+            inside = "" if why or beside else _interruption(array, write, [], deeper)
             burst = self._burst(array, write, group, code, why or beside or inside)
-            burst = self._widened(replace(burst, blocked="same bundle" in inside), array, group, loop)
-            others = _disturbed(array, write, [access for access in own if access.array is not array], [])
+            burst = self._widen(replace(burst, blocked="same bundle" in inside), array, group, loop)
+            others = _interruption(array, write, [access for access in own if access.array is not array], [])
             if "same port" in beside and not others and not array.partitions and burst.bytes > array.element_bytes:
                 width = self._of_copy(array, burst.bytes, group[0])
                 burst = replace(burst, inferred=True, why="", within=True, width=width)
             found.append(burst)
         return found
 
-    def _widened(self, burst: Burst, array: Array, group: list[Access], loop: cfg.Loop) -> Burst:
+    def _widen(self, burst: Burst, array: Array, group: list[Access], loop: cfg.Loop) -> Burst:
         """With the width that it may get: one element an iteration, a number of them and a begin that are known to be
         multiples of it (UG1399, "Automatic Port Width Resizing"; messages 214-234, 214-235, 214-307)."""
         width, first = array.element_bytes, group[0]
@@ -128,8 +128,8 @@ class Finder:
                 width *= 2
         return replace(burst, width=width)
 
-    def settled(self, burst: Burst) -> Burst:
-        """Taken back, if its bundle becomes wider than the burst."""
+    def take_back(self, burst: Burst) -> Burst:
+        """Not widened, if its bundle becomes wider than the burst."""
         widest = self._widths.get(burst.bundle, 0)
         if not burst.inferred or burst.width >= widest:
             return burst
@@ -274,7 +274,7 @@ def _is_copy(access: Access, code: list[ir.Instruction]) -> bool:
     return (code[access.index].callee or "").startswith("llvm.mem") and access.size > element
 
 
-def _disturbed(array: Array, write: bool, own: list[Access], deeper: list[Access]) -> str:
+def _interruption(array: Array, write: bool, own: list[Access], deeper: list[Access]) -> str:
     """What comes between the accesses of a burst: others of the same array, or of the same direction and bundle."""
     way = "writes" if write else "reads"
     for access in (*own, *deeper):

@@ -126,7 +126,7 @@ def _exit_edges(
 
     A pipeline cannot undo an access. Each iteration starts with one cycle for the test. Examples are do-while loops
     over a histogram (Xilinx_Summer_School_Dsp_Huffman_Pro, 2021.2: II 2) and over a port (AAHLS_LabC, 2022: II 10)."""
-    if graph.accesses.counted:
+    if graph.accesses.is_counted:
         return
     exits = [block for block in loop.blocks if any(after not in loop.blocks for after in flow.successors[block])]
     decided = {place[v] for block in exits for v in flow.terminator(block).operands if v in place}

@@ -27,30 +27,30 @@ def check_function(
     sources: dict[str, str] = {}
     doubts: set[str] = set()
 
-    def analysed(unit: Compiled, process: Process, *, whole: bool) -> frontend.Kernel:
-        kernel = frontend.analysed(
-            unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, operators=operators,
+    def analyse(unit: Compiled, process: Process, *, whole: bool) -> frontend.Kernel:
+        kernel = frontend.analyse_kernel(
+            unit, process.symbol, clock_ns=clock_ns, pragmas=process.pragmas, passed=process.passed,
             most_loops=MOST_INLINED if whole else frontend.MOST_LOOPS, whole=whole, memories=memories,
-            vitis=vitis,
+            vitis=vitis, operators=operators,
         )  # fmt: skip
         kernel.part = part
         return kernel
 
     try:
-        kernel = analysed(unit, process, whole=True)
+        kernel = analyse(unit, process, whole=True)
     except frontend.TooLarge:
         calls = pure.Calls(unit.raw)
         for one in pure.find(unit.raw, frontend.find_top(unit.raw, process.symbol, unit.path), calls):
             alone = replace(unit, raw=calls.alone(one))
             with suppress(BuildError):  # then it is inlined
-                found = depth(analysed(alone, Process(one.symbol), whole=False))
+                found = depth(analyse(alone, Process(one.symbol), whole=False))
                 if found is None:
                     continue
                 cost, timing = found
                 operators[one] = cost.cycles, cost.ns
                 sources |= timing.sources
                 doubts |= timing.doubts
-        kernel = analysed(unit, process, whole=False)
+        kernel = analyse(unit, process, whole=False)
     result = check(kernel, memories=memories, inferred=inferred).of(process)
     result.sources = sources | result.sources
     result.notes += sorted(doubts - set(result.notes))

@@ -168,7 +168,7 @@ class _Checker:
         return found | {loop.header: self._outer_bursts(loop) for loop in outer}
 
     def _bursts_of(self, header: str) -> list[bursts.Burst]:
-        return [self._bursts.settled(burst) for burst in self._found_bursts.get(header, ())]
+        return [self._bursts.take_back(burst) for burst in self._found_bursts.get(header, ())]
 
     def _visit(self, loop: cfg.Loop) -> int | None:
         """Checks a loop and those in it; the latency of the whole."""
@@ -176,7 +176,7 @@ class _Checker:
         children = [self._flow.loops[header] for header in loop.children]
         inner = [self._visit(child) for child in children]
         trips = self._trips(loop, instance)
-        found = self._described(loop, instance, trips)
+        found = self._describe(loop, instance, trips)
         self._found[loop.header] = found
         if instance is not None and instance.too_large:
             found.note = f"{NOT_CHECKED}: about {instance.too_large:,} instructions after unrolling"
@@ -203,7 +203,7 @@ class _Checker:
         found.latency = trips[1] * found.depth
         return found.latency
 
-    def _described(self, loop: cfg.Loop, instance: Instance | None, trips: tuple[int, int] | None) -> Loop:
+    def _describe(self, loop: cfg.Loop, instance: Instance | None, trips: tuple[int, int] | None) -> Loop:
         source = instance.source if instance else None
         return Loop(
             name=instance.name if instance else loop.header,
@@ -220,10 +220,10 @@ class _Checker:
             trips=trips,
             latency=None,
             header=loop.header,
-            nest=tuple(self._named(outer) for outer in reversed(self._flow.ancestors(loop))),
+            nest=tuple(self._name_and_line(outer) for outer in reversed(self._flow.ancestors(loop))),
         )
 
-    def _named(self, loop: cfg.Loop) -> tuple[str, int]:
+    def _name_and_line(self, loop: cfg.Loop) -> tuple[str, int]:
         instance = self._kernel.instance_of(loop)
         return (instance.name, instance.source.line) if instance and instance.source else (loop.header, 0)
 
@@ -270,7 +270,7 @@ class _Checker:
         )
         if instance is not None and instance.pipeline and instance.target_ii:
             for index in {n for group in components(made) for n in group}:
-                if other := self.timing.carried(code[index]):
+                if other := self.timing.carried_addition(code[index]):
                     made.replace(index, other)
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..hls import cfg
 from ..hls.arrays import Array, Kind
 from ..hls.instance import Dependence, Instance
-from .accesses import Accesses, forgiven, stated
+from .accesses import Accesses, forgiven, stated_distance
 from .addresses import Access
 from .banks import may_meet
 from .graph import Graph, Wait
@@ -107,7 +107,7 @@ class Order:
             graph.notes.append(f"'{array.name}': too many accesses to compare; dependences through it are left out")
             return
         wait = Wait.VALUE if array.kind is Kind.REGISTERS or array.complete() else Wait.MEMORY
-        free, told = forgiven(dependences, array), stated(dependences, array)
+        free, told = forgiven(dependences, array), stated_distance(dependences, array)
         # Lanes of a divided array never meet, whatever their other index is.
         at: dict[object, list[Access]] = defaultdict(list)
         for write in writes:

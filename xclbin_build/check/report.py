@@ -12,7 +12,7 @@ from rich.table import Table
 from . import uncertainty
 from .bursts import Burst
 from .loops import NOT_PIPELINED, Loop
-from .run import Checked, CheckedPart, asked_of, slower
+from .run import Checked, CheckedPart, requested_interval, slower
 
 RESTS_ON = (
     "Initiation intervals, depths and bursts are estimated from clang's LLVM IR; no synthesis has confirmed them. "
@@ -73,7 +73,7 @@ def _burst(burst: Burst) -> dict[str, Any]:
 
 
 def _loop(loop: Loop, part: CheckedPart) -> dict[str, Any]:
-    by, asked = asked_of(loop, part.contract)
+    by, asked = requested_interval(loop, part.contract)
     return {
         "name": loop.name,
         "in_loops": [name for name, _ in loop.nest],
@@ -109,7 +109,7 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
             table.add_row(part.name, "-", "", "?", "", "", "", f"not checked: {part.note}")
             continue
         for loop in part.check.loops:
-            quiet = loop.note.startswith(NOT_PIPELINED) and asked_of(loop, part.contract)[1] is None
+            quiet = loop.note.startswith(NOT_PIPELINED) and requested_interval(loop, part.contract)[1] is None
             if loop.ii is None and not every and (not loop.note or quiet):
                 continue
             _row(table, part, loop)
@@ -126,7 +126,7 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
 
 
 def _row(table: Table, part: CheckedPart, loop: Loop) -> None:
-    _, asked = asked_of(loop, part.contract)
+    _, asked = requested_interval(loop, part.contract)
     slow = asked is not None and slower(loop, asked)
     trips = "?" if loop.trips is None else "-".join(str(n) for n in dict.fromkeys(loop.trips))
     single = [

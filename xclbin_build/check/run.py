@@ -19,7 +19,7 @@ from ..generate import hls_sources, stage
 from ..hls import frontend, ir
 from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
-from ..hls.translation import Compiled, compiled
+from ..hls.translation import Compiled, compile_sources
 from .loops import NOT_CHECKED, NOT_PIPELINED, Check, Loop
 from .workers import PROCESSORS, CheckTask, run_tasks
 
@@ -36,7 +36,7 @@ class CheckedPart:
     note: str = ""
 
 
-_Asked = tuple[CheckedPart, CheckTask | None]  # a part to be filled in; None where its source was refused
+_Question = tuple[CheckedPart, CheckTask | None]  # a part to be filled in; None where its source was refused
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Checked:
         found = []
         for part in self.parts:
             for loop in part.check.loops if part.check else ():
-                by, asked = asked_of(loop, part.contract)
+                by, asked = requested_interval(loop, part.contract)
                 if asked is not None and slower(loop, asked):
                     found.append(Miss(part, loop, asked, by))
         return found
@@ -76,7 +76,7 @@ class Checked:
                 found.append(f"{part.name}: {part.note}")
                 continue
             for loop in part.check.loops:
-                by, asked = asked_of(loop, part.contract)
+                by, asked = requested_interval(loop, part.contract)
                 if by == "contract" and asked is not None and loop.ii is None and loop.note.startswith(NOT_CHECKED):
                     found.append(f"{part.name}.{loop.name}: {loop.note}")
         return found
@@ -94,7 +94,7 @@ def slower(loop: Loop, asked: int) -> bool:
     return loop.note.startswith(NOT_PIPELINED) if loop.ii is None else loop.ii > asked
 
 
-def asked_of(loop: Loop, contract: qor.Contract | None) -> tuple[str, int | None]:
+def requested_interval(loop: Loop, contract: qor.Contract | None) -> tuple[str, int | None]:
     """Who asks for a loop's interval, and which: its contract, its pragma, or nobody."""
     if contract is not None and loop.name in contract.loops:
         return "contract", contract.loops[loop.name].ii
@@ -128,20 +128,20 @@ def check_source(
 
     Raises SourceError if clang rejects a source or the function does not exist, ToolchainError without clang 19.
     """
-    asked = _asked(
+    asked = _questions(
         path, top, others=others, includes=includes, defines=defines, clock_ns=clock_ns, contract=contract,
         kernel=kernel, part=part, only=only, flow=flow, vitis=vitis,
     )  # fmt: skip
-    return _answered(asked)
+    return _answer(asked)
 
 
-def _asked(
+def _questions(
     path: Path, top: str, *, others: Sequence[Path] = (), includes: Sequence[str], defines: Sequence[str] = (),
     clock_ns: float, contract: qor.Contract | None, kernel: str, part: str, only: Sequence[str], flow: str | None,
     vitis: str = "",
-) -> list[_Asked]:  # fmt: skip
+) -> list[_Question]:  # fmt: skip
     """What `check_source` checks."""
-    unit = compiled(path, *others, includes=includes, defines=defines)
+    unit = compile_sources(path, *others, includes=includes, defines=defines)
     found = processes(unit, top) or [Process(frontend.find_top(unit.raw, top, path))]
     names = ir.parse(unit.raw)
     called = [(process, name_of(names, process.symbol)) for process in found]
@@ -155,7 +155,7 @@ def _asked(
     ]
 
 
-def _answered(asked: Sequence[_Asked]) -> list[CheckedPart]:
+def _answer(asked: Sequence[_Question]) -> list[CheckedPart]:
     """The parts, with what was found of each."""
     found = iter(run_tasks([question for _, question in asked if question is not None]))
     for part, question in asked:
@@ -181,14 +181,14 @@ def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
     A `qor.toml` beside a source is its contract. only: names of kernels, cores and processes to check; all if empty.
     Raises ToolchainError without clang 19, RecipeError if `only` names what there is not.
     """
-    sources: dict[object, Callable[[], list[_Asked]]] = {}  # once for a core that several kernels have
+    sources: dict[object, Callable[[], list[_Question]]] = {}  # once for a core that several kernels have
     named: list[tuple[object, str]] = []  # sources in order, with the kernels that have them
     for kernel in design.kernels:
         whole = not only or kernel.name in only
         inside = () if whole else only
         if kernel.source is not None:
             sources[kernel.name] = partial(
-                _tried, kernel.name, kernel.name, kernel.source, [str(ENGINE.parent)], design,
+                _try_questions, kernel.name, kernel.name, kernel.source, [str(ENGINE.parent)], design,
                 _contract(kernel.source.parent), inside,
             )  # fmt: skip
             named.append((kernel.name, kernel.name))
@@ -196,16 +196,15 @@ def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
             for core in kernel.cores:
                 if whole or core.name in only:
                     alone = replace(kernel, cores=(core,))
-                    sources.setdefault(
-                        core.header, partial(_staged, alone, design, core.name, _contract(core.header.parent))
-                    )
+                    contract = _contract(core.header.parent)
+                    sources.setdefault(core.header, partial(_questions_of_kernel, alone, design, core.name, contract))
                     named.append((core.header, kernel.name))
         else:
-            sources[kernel.name] = partial(_staged, kernel, design, kernel.name, _contract(ENGINE), inside)
+            sources[kernel.name] = partial(_questions_of_kernel, kernel, design, kernel.name, _contract(ENGINE), inside)
             named.append((kernel.name, kernel.name))
     with ThreadPoolExecutor(PROCESSORS) as pool:  # clang's processes: threads are enough
         asked = dict(zip(sources, pool.map(lambda make: make(), sources.values()), strict=True))
-    _answered([one for some in asked.values() for one in some])
+    _answer([one for some in asked.values() for one in some])
     found = Checked([replace(part, kernel=kernel) for source, kernel in named for part, _ in asked[source]])
     missing = [name for name in only if not any(name in (p.kernel, p.name) for p in found.parts)]
     if missing:
@@ -221,24 +220,24 @@ def _contract(folder: Path) -> qor.Contract | None:
     return qor.load(file) if file.exists() else None
 
 
-def _staged(
+def _questions_of_kernel(
     kernel: DesignKernel, design: Design, name: str, contract: qor.Contract | None, only: Sequence[str] = ()
-) -> list[_Asked]:
+) -> list[_Question]:
     """A kernel whose source is generated."""
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         stage(hls_sources(replace(design, kernels=(kernel,)), built_here=False), Path(folder))
         includes = [folder, f"{folder}/lib", *(str(core.header.parent) for core in kernel.cores)]
-        return _tried(kernel.name, name, Path(folder) / f"{kernel.name}.cpp", includes, design, contract, only)
+        return _try_questions(kernel.name, name, Path(folder) / f"{kernel.name}.cpp", includes, design, contract, only)
 
 
-def _tried(
+def _try_questions(
     kernel: str, name: str, path: Path, includes: list[str], design: Design, contract: qor.Contract | None,
     only: Sequence[str] = (),
-) -> list[_Asked]:  # fmt: skip
+) -> list[_Question]:  # fmt: skip
     """The parts of one source of a design; one that clang refuses is no reason to leave out the others."""
     platform = design.platform
     try:
-        asked = _asked(
+        asked = _questions(
             path, kernel, includes=includes, clock_ns=1000 / platform.speeds["clock_mhz"], contract=contract,
             kernel=kernel, part=platform.part, only=only, flow="vitis",
         )  # fmt: skip

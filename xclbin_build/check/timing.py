@@ -83,9 +83,9 @@ class Timing:
         if i.opcode in ("add", "sub", "icmp") and (bits := self._bits(i)):
             return Cost(0, self._compare_ns(bits) if i.opcode == "icmp" else self._adder_ns(bits))
         if i.opcode == "mul":
-            if any(_is_number(o) and _is_short(int(o)) for o in i.operands):
+            if any(ir.is_number(o) and _is_short(int(o)) for o in i.operands):
                 return Cost(0, self._adder_ns(self._bits(i)))
-            a, b = (int(o).bit_length() + 1 if _is_number(o) else self._widths.of(o, i.type).bits for o in i.operands)
+            a, b = (int(o).bit_length() + 1 if ir.is_number(o) else self._widths.of(o, i.type).bits for o in i.operands)
             if self._logic:
                 return self._product(a, b)
             found = self._operators.product_timing(a, b)
@@ -145,7 +145,7 @@ class Timing:
         base, each = self._logic.compare if self._logic else (_COMPARE_NS, _COMPARE_NS_A_BIT)
         return base + each * bits
 
-    def carried(self, i: ir.Instruction) -> Cost | None:
+    def carried_addition(self, i: ir.Instruction) -> Cost | None:
         """The cost of an addition that a loop carries, where a pragma asks for its interval: Vitis HLS then takes
         another adder, if a report of about this clock has one; None if none has."""
         if i.opcode not in ("fadd", "fsub") or i.type not in ("float", "double"):
@@ -209,10 +209,6 @@ def _is_short(factor: int) -> bool:
     """Whether a product with it is one addition or subtraction: the sum of two powers of two, or their difference."""
     signed = abs(factor) ^ 3 * abs(factor)  # one bit for each digit of the non-adjacent form
     return signed.bit_count() <= 2
-
-
-def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdigit()
 
 
 def _plain(symbol: str) -> str:

@@ -18,7 +18,7 @@ from ..hls import frontend, interfaces, ir
 from ..hls.operators import Operators
 from ..hls.processes import Process, name_of, processes
 from ..hls.resources import Component, Resources, total
-from ..hls.translation import Compiled, compiled
+from ..hls.translation import Compiled, compile_sources
 from . import cache, memories, source
 from . import engine as engines
 
@@ -78,7 +78,7 @@ def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, on
         stage(sources, Path(folder))
         file = Path(folder) / f"{kernel.name}.cpp"
         try:
-            unit = compiled(file, includes=[folder, f"{folder}/lib"])
+            unit = compile_sources(file, includes=[folder, f"{folder}/lib"])
             names = ir.parse(unit.raw)
             called = [(process, name_of(names, process.symbol)) for process in processes(unit, kernel.name)]
             wanted = [pair for pair in called if not only or pair[1] in only]
@@ -92,7 +92,7 @@ def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, on
 def _process(unit: Compiled, process: Process, name: str, operators: Operators) -> Component:
     """A process of an engine, with its own memories; ports, streams and blocks are counted by their sizes."""
     try:
-        kernel = frontend.analysed(unit, process.symbol, said=process.said, passed=process.passed)
+        kernel = frontend.analyse_kernel(unit, process.symbol, pragmas=process.pragmas, passed=process.passed)
     except BuildError as error:
         return Component("process", name, Resources(), "unknown", f"process '{name}' was not counted: {error}")
     interfaces.classify(kernel)

@@ -11,7 +11,7 @@ from ..hls.resources import NAMES, Component, Resources, total
 from ..platform import Platform
 from .design import Estimate
 from .fit import shares
-from .uncertainty import BASES, Bounds, added, bounds, rests_on
+from .uncertainty import BASES, Bounds, add_bounds, bounds, rests_on
 
 
 def document(estimate: Estimate) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def document(estimate: Estimate) -> dict[str, Any]:
         "tight": estimate.fit.tight,
         "unknown": estimate.unknown,
         "used": used.table(),
-        "bounds": _rounded(added(bounds(unit.kernel) for unit in estimate.units)),
+        "bounds": _round(add_bounds(bounds(unit.kernel) for unit in estimate.units)),
         "available": available,
         "source_of_available": platform.source,
         "regions": [
@@ -35,7 +35,7 @@ def document(estimate: Estimate) -> dict[str, Any]:
                 "name": load.region.name,
                 "compute_units": [unit.name for unit in load.units],
                 "used": load.used.table(),
-                "bounds": _rounded(added(bounds(unit.kernel) for unit in load.units)),
+                "bounds": _round(add_bounds(bounds(unit.kernel) for unit in load.units)),
                 "available": dict(load.region.usable),
             }
             for load in estimate.fit.loads
@@ -53,7 +53,7 @@ def _part(part: Component) -> dict[str, Any]:
         "rests_on": part.basis,
         "used": part.resources.table(),
     }
-    found["bounds"] = _rounded(bounds(part))
+    found["bounds"] = _round(bounds(part))
     if part.note:
         found["note"] = part.note
     if part.parts:
@@ -61,7 +61,7 @@ def _part(part: Component) -> dict[str, Any]:
     return found
 
 
-def _rounded(found: Bounds) -> dict[str, list[int | None]]:
+def _round(found: Bounds) -> dict[str, list[int | None]]:
     return {name: [round(low), None if high == float("inf") else round(high)] for name, (low, high) in found.items()}
 
 
@@ -136,6 +136,6 @@ def _regions(platform: Platform, estimate: Estimate) -> Table:
             have = load.region.usable[name]
             used = dict(load.used.items())[name]
             cells.append(f"{used:,.0f} of {have:,}" + (f" ({share:.0%})" if have else ""))
-        cells = _with_bands(cells, added(bounds(unit.kernel) for unit in load.units))
+        cells = _with_bands(cells, add_bounds(bounds(unit.kernel) for unit in load.units))
         table.add_row(load.region.name, *cells, ", ".join(unit.name for unit in load.units) or "-")
     return table

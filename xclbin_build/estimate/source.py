@@ -29,7 +29,6 @@ _FREE = frozenset(
         "ptrtoint", "extractvalue", "insertvalue", "alloca", "unreachable", "addrspacecast", "fneg",
     ]
 )  # fmt: skip
-_NUMBER = re.compile(r"-?\d+")
 _PORTS = 2  # of a memory
 _SHARED_DSPS = 2  # products of fewer are not worth the multiplexers in front of a shared one
 _DSP_SUM_BITS = 48
@@ -200,7 +199,7 @@ class Counting:
     def _count_product(self, i: ir.Instruction, region: ScheduledRegion, use: Usage) -> None:
         widths = self._product(i)
         if widths is None:
-            digits = max(signed_digits(int(o)) for o in i.operands if _NUMBER.fullmatch(o))
+            digits = max(signed_digits(int(o)) for o in i.operands if ir.is_number(o))
             use.logic += self._operators.adder(self._bits(i)) * max(0, digits - 1)
         elif i.name and self._is_dsp_product(i.name) and all(self._absorbed(u) for u in self._users(i.name)):
             use.accumulated[widths] += 1
@@ -218,7 +217,7 @@ class Counting:
     def _product(self, i: ir.Instruction) -> tuple[int, int, int] | None:
         """Widths of a product's operands and of itself; None for one with a constant that one addition does."""
         for o in i.operands:
-            if _NUMBER.fullmatch(o) and signed_digits(int(o)) <= 2:
+            if ir.is_number(o) and signed_digits(int(o)) <= 2:
                 return None
         a, b = (min(self._widths.of(o, i.type).bits, ir.bits_of(i.type)) for o in i.operands)
         return (a, b, self._bits(i))
@@ -242,7 +241,7 @@ class Counting:
         made = self._definitions.get(value)
         while made is not None and made.opcode in ("sext", "zext") and self._uses[made.operands[0]] == 1:
             made = self._definitions.get(made.operands[0])
-        if made is None or made.opcode != "mul" or any(re.fullmatch(r"-?\d+", o) for o in made.operands):
+        if made is None or made.opcode != "mul" or any(ir.is_number(o) for o in made.operands):
             return False
         a, b = (self._widths.of(o, made.type).bits for o in made.operands)
         return product_dsps(a, b, self._bits(made)) == 1
@@ -270,7 +269,7 @@ class Counting:
         bits = max(operands, default=1) if i.opcode == "icmp" else self._bits(i)
         if i.opcode in ("add", "sub", "icmp"):
             bits = max(1, bits - min(self._low_zeros(o) for o in i.operands[:2]))
-        constant = any(_NUMBER.fullmatch(o) for o in i.operands)
+        constant = any(ir.is_number(o) for o in i.operands)
         return self._operators.logic(i, bits, constant, pipelined=pipelined, distances=self._distances(i))
 
     def _side_by_side(self, i: ir.Instruction) -> bool:
@@ -285,18 +284,18 @@ class Counting:
         made = self._definitions.get(i.operands[1])
         while made is not None and made.opcode in ("zext", "sext", "trunc"):
             made = self._definitions.get(made.operands[0])
-        if made is not None and made.opcode == "select" and all(_NUMBER.fullmatch(o) for o in made.operands[1:]):
+        if made is not None and made.opcode == "select" and all(ir.is_number(o) for o in made.operands[1:]):
             return 1
         low = self._low_zeros(made.name) if made is not None and made.name else 0
         return max(1, self._widths.of(i.operands[1], i.type).bits - low)
 
     def _low_zeros(self, value: str) -> int:
         """Bits at the low end of a value that are always 0."""
-        if _NUMBER.fullmatch(value):
+        if ir.is_number(value):
             number = int(value)
             return (number & -number).bit_length() - 1 if number else 64
         made = self._definitions.get(value)
-        if made is not None and made.opcode == "shl" and _NUMBER.fullmatch(made.operands[1]):
+        if made is not None and made.opcode == "shl" and ir.is_number(made.operands[1]):
             return int(made.operands[1]) + self._low_zeros(made.operands[0])
         if made is not None and made.opcode == "and":  # LLVM narrows a value by a shift to the left and a mask
             return max(self._low_zeros(o) for o in made.operands)

@@ -63,7 +63,7 @@ def bounds(part: Component) -> Bounds:
     return {name: (low[name], high[name]) for name in NAMES}
 
 
-def added(parts: Iterable[Bounds]) -> Bounds:
+def add_bounds(parts: Iterable[Bounds]) -> Bounds:
     """Bounds of several parts together."""
     low, high = dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0.0)
     for found in parts:

@@ -21,10 +21,10 @@ from pathlib import Path
 from . import cfg, clang, ir, loop_hiding, pure, tables
 from .arrays import Array, Member
 from .instance import Instance
-from .instances import LATER, UNROLLED, make_plan
-from .plan import Passed, Plan, Said
+from .instances import LATER, UNROLLED, identity, make_plan
+from .plan import Passed, Plan, Probe
 from .source import PROBE, MarkedSource
-from .translation import Compiled, compiled
+from .translation import Compiled, compile_sources
 
 _SIMPLE = "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>"
 _INLINE = (
@@ -81,7 +81,7 @@ class Kernel:
     scev: the scalar evolution that `opt` prints.
     notes: pragmas and code that are not understood.
     members: of structures and blocks, the arrays in them.
-    said: pragmas about parameters.
+    pragmas: about parameters.
     passed: the variables of the region that a process's parameters refer to.
     part: the FPGA's name, "" for any.
     vitis: the version of Vitis HLS whose rules apply, "" for the newest.
@@ -100,7 +100,7 @@ class Kernel:
     clock_ns: float
     notes: list[str] = field(default_factory=list)
     members: dict[str, list[Member]] = field(default_factory=dict)
-    said: list[tuple[str, Said]] = field(default_factory=list)
+    pragmas: list[tuple[str, Probe]] = field(default_factory=list)
     passed: dict[str, Passed] = field(default_factory=dict)
     part: str = ""
     vitis: str = ""
@@ -109,7 +109,7 @@ class Kernel:
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
         """What a loop of the IR is in the source."""
-        number = loop_number(self.module, self.flow, loop)
+        number, _ = identity(self.module, self.flow, loop)
         return self.instances.get(number) if number is not None else None
 
 
@@ -127,18 +127,18 @@ def load(
     includes, defines: as for a compiler. automatic: loops without a pragma are treated as Vitis HLS does of its own.
     Raises SourceError if clang refuses the source, ToolchainError without clang.
     """
-    return analysed(
-        compiled(path, includes=includes, defines=defines), top, clock_ns=clock_ns, automatic=automatic
+    return analyse_kernel(
+        compile_sources(path, includes=includes, defines=defines), top, clock_ns=clock_ns, automatic=automatic
     )  # fmt: skip
 
 
-def analysed(
+def analyse_kernel(
     unit: Compiled,
     top: str,
     *,
     clock_ns: float = 3.333,
     automatic: bool = True,
-    said: Mapping[int, Sequence[Said]] | None = None,
+    pragmas: Mapping[int, Sequence[Probe]] | None = None,
     passed: Mapping[int, Passed] | None = None,
     operators: Mapping[pure.Pure, tuple[int, float]] | None = None,
     most_loops: int = MOST_LOOPS,
@@ -149,7 +149,7 @@ def analysed(
     """Inlines everything into one function of a source and unrolls its loops.
 
     top: its name, or its symbol.
-    said: pragmas of the region about its parameters, by the parameters' positions.
+    pragmas: of the region about its parameters, by the parameters' positions.
     passed: the variables of the region that the parameters refer to.
     operators: functions that are not inlined, with their cycles and the nanoseconds behind those.
     whole: reject a function with loops that are too large to unroll.
@@ -163,9 +163,10 @@ def analysed(
         files = Path(folder)
         raw = pure.rewritten(unit.raw, operators or ())
         names = {place: what.name for place, what in (passed or {}).items() if what.port}
-        late = _shared(unit, symbol, names, memories=memories)
+        late = _of_shared_bundles(unit, symbol, names, memories=memories)
         early = late if not vitis or vitis >= _OVERLAP else frozenset[str]()
-        inlined = tables.filled(_optimised(_prepared(raw, symbol, early), symbol, _INLINE, files), symbol, unit.source)
+        flat = _optimise(_prepare(raw, symbol, early), symbol, _INLINE, files)
+        inlined = tables.drop_constant_writes(flat, symbol, unit.source)
         if (loops := inlined.count(", !llvm.loop ")) > most_loops:
             raise TooLarge(
                 f"{unit.path.name}: '{top}' has about {loops:,} loops after inlining, and at most {most_loops:,} "
@@ -175,11 +176,11 @@ def analysed(
         if whole and any(instance.too_large for instance in plan.instances.values()):
             raise TooLarge(f"{unit.path.name}: '{top}' has loops with too much code.")
         shared = early
-        final = _unrolled(_edited(inlined, symbol, plan), symbol, files, overlapping=bool(shared))
+        final = _unroll(_carry_out(inlined, symbol, plan), symbol, files, overlapping=bool(shared))
         if LATER in final:
             shared = late
             text = _overlapping(final.replace(LATER, UNROLLED), symbol, shared)
-            final = _unrolled(text, symbol, files, "-disable-licm-promotion", overlapping=bool(shared))
+            final = _unroll(text, symbol, files, "-disable-licm-promotion", overlapping=bool(shared))
         scev = _scev(final, symbol, files)
     module = ir.parse(final)
     module.structs = {**ir.parse(unit.raw).structs, **module.structs}  # also of those that are no longer written out
@@ -187,27 +188,14 @@ def analysed(
     if function is None:
         raise clang.SourceError(f"{unit.path}: '{top}' is empty after optimization: it has no effect.")
     for place, (name, _) in enumerate(function.parameters):
-        plan.said += [(name, one) for one in (said or {}).get(place, ())]
+        plan.pragmas += [(name, one) for one in (pragmas or {}).get(place, ())]
     return Kernel(
         symbol, unit.source, module, function, cfg.analyse(function), plan.instances, plan.arrays, scev, clock_ns,
-        [*unit.source.notes, *plan.notes], plan.members, plan.said,
+        [*unit.source.notes, *plan.notes], plan.members, plan.pragmas,
         passed={function.parameters[place][0]: what for place, what in (passed or {}).items()},
         operators={one.operator: takes for one, takes in (operators or {}).items()},
         vitis=vitis, overlapping=shared,
     )  # fmt: skip
-
-
-def loop_number(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> int | None:
-    """The number in a loop's metadata."""
-    for latch in loop.latches:
-        match = re.search(r"!llvm\.loop !(\d+)", flow.terminator(latch).text)
-        if not match:
-            continue
-        for reference in re.findall(r"!(\d+)", module.metadata.get(int(match[1]), "")):
-            words = module.metadata.get(int(reference), "")
-            if number := re.search(r'"llvm\.loop\.pipeline\.initiationinterval", i32 (\d+)', words):
-                return int(number[1])
-    return None
 
 
 def find_top(text: str, top: str, path: Path) -> str:
@@ -225,7 +213,7 @@ def find_top(text: str, top: str, path: Path) -> str:
     return found[0]
 
 
-def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: bool) -> frozenset[str]:
+def _of_shared_bundles(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: bool) -> frozenset[str]:
     """Parameters whose bundle other parameters have, too. names: what those of a process are called in its region.
 
     Vitis HLS does not move a read of a port out of a loop that writes to the same bundle (coefficients of
@@ -256,7 +244,7 @@ def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: 
     return frozenset(name for together in found.values() if len(together) > 1 for name in together)
 
 
-def _prepared(text: str, symbol: str, shared: Container[str]) -> str:
+def _prepare(text: str, symbol: str, shared: Container[str]) -> str:
     """Everything but the top is to be inlined; arguments of the top do not overlap, as Vitis HLS assumes, but for those
     of one bundle (shared)."""
     text = re.sub(r"\b(?:noinline|optnone|alwaysinline|inlinehint)\b ?", "", text)
@@ -309,11 +297,11 @@ def _every_latch(text: str) -> str:
         elif line == "}":
             for header, places in backs.items():
                 if len(places) > 1 and header in closing:
-                    lines[number] = _merged(lines, places, header, closing[header]) + lines[number]
+                    lines[number] = _merge_branches(lines, places, header, closing[header]) + lines[number]
     return "\n".join(lines)
 
 
-def _merged(lines: list[str], places: list[int], header: str, loop: str) -> str:
+def _merge_branches(lines: list[str], places: list[int], header: str, loop: str) -> str:
     """Has the branches at some lines lead to a new block, which is given back, instead of the header."""
     latch = f'{header[:-1]}.hls.latch"' if header.endswith('"') else f"{header}.hls.latch"
     for at in places:
@@ -324,7 +312,7 @@ def _merged(lines: list[str], places: list[int], header: str, loop: str) -> str:
     return f"{latch}:\n  br label %{header}{place[0] if place else ''}, !llvm.loop {loop}\n"
 
 
-def _optimised(text: str, symbol: str, passes: str, folder: Path, *options: str) -> str:
+def _optimise(text: str, symbol: str, passes: str, folder: Path, *options: str) -> str:
     before, after = folder / "before.ll", folder / "after.ll"
     before.write_text(text)
     keep = [f"-internalize-public-api-list={symbol}"]
@@ -332,16 +320,16 @@ def _optimised(text: str, symbol: str, passes: str, folder: Path, *options: str)
     return after.read_text()
 
 
-def _unrolled(text: str, symbol: str, folder: Path, *options: str, overlapping: bool = False) -> str:
+def _unroll(text: str, symbol: str, folder: Path, *options: str, overlapping: bool = False) -> str:
     """Everything unrolled that is marked, and simplified. overlapping: arguments may overlap each other, though not
     variables."""
     first = _FIRST.replace("globalopt,", "globalopt,require<globals-aa>,", 1) if overlapping else _FIRST
     if text.count(", !llvm.loop ") < loop_hiding.LEAST:
-        return _optimised(text, symbol, f"{first},{_UNROLL},{_REST}", folder, *options)
-    ready = _optimised(text, symbol, f"{first},instnamer)", folder, *options)
-    unrolled = _optimised(loop_hiding.hide_loops(ready, symbol), symbol, _UNROLL, folder, *options)
+        return _optimise(text, symbol, f"{first},{_UNROLL},{_REST}", folder, *options)
+    ready = _optimise(text, symbol, f"{first},instnamer)", folder, *options)
+    unrolled = _optimise(loop_hiding.hide_loops(ready, symbol), symbol, _UNROLL, folder, *options)
     unrolled = loop_hiding.restore_loops(unrolled)
-    return _optimised(unrolled, symbol, f"function({_REST}", folder, *options)
+    return _optimise(unrolled, symbol, f"function({_REST}", folder, *options)
 
 
 def _scev(text: str, symbol: str, folder: Path) -> str:
@@ -360,7 +348,7 @@ def _scev(text: str, symbol: str, folder: Path) -> str:
     return counts + clang.run("opt", told)[1]
 
 
-def _edited(text: str, symbol: str, plan: Plan) -> str:
+def _carry_out(text: str, symbol: str, plan: Plan) -> str:
     """The plan carried out: probes out, arrays kept, loops numbered and marked for unrolling."""
     start = re.search(rf'^define [^\n]*@"?{re.escape(symbol)}"?\(', text, re.M)
     assert start is not None  # find_top found it

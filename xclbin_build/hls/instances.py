@@ -8,7 +8,7 @@ from . import cfg, ir, scev
 from .automatic import THRESHOLD, unroll_short_loops
 from .instance import FULL, Dependence, Instance
 from .partitions import find_arrays
-from .plan import Plan, Said
+from .plan import Plan, Probe
 from .pragma import Pragma
 from .source import PROBE, PROBED, MarkedSource
 
@@ -65,7 +65,7 @@ def constant_offset(module: ir.Module, found: ir.Instruction) -> int:
     """Bytes that the constant indices of a getelementptr add."""
     kind, total = found.source_type or "i8", 0
     for level, index in enumerate(found.operands[1:]):
-        value = int(index) if re.fullmatch(r"-?\d+", index) else 0
+        value = _integer(index) or 0
         if level == 0:
             total += value * module.size_of(kind)
         elif match := re.fullmatch(r"[\[<](\d+) x (.*)[\]>]", kind):
@@ -77,7 +77,7 @@ def constant_offset(module: ir.Module, found: ir.Instruction) -> int:
     return total
 
 
-def _probes(module: ir.Module, function: ir.Function, source: MarkedSource) -> list[Said]:
+def _probes(module: ir.Module, function: ir.Function, source: MarkedSource) -> list[Probe]:
     definitions = function.definitions()
     found = []
     for instruction in function.instructions():
@@ -96,7 +96,7 @@ def _probes(module: ir.Module, function: ir.Function, source: MarkedSource) -> l
         size = shape[0] if shape else 0
         for extent in extents:
             size //= max(1, extent)
-        found.append(Said(pragma, base, offset, options_of(instruction), extents, size, instruction.block))
+        found.append(Probe(pragma, base, offset, options_of(instruction), extents, size, instruction.block))
     return found
 
 
@@ -107,22 +107,22 @@ def options_of(probe: ir.Instruction) -> dict[str, int]:
 
 
 def _integer(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"-?\d+", text) else None
+    return int(text) if ir.is_number(text) else None
 
 
 def _instances(
-    module: ir.Module, flow: cfg.Flow, source: MarkedSource, probes: list[Said], counts: scev.Evolution, plan: Plan
+    module: ir.Module, flow: cfg.Flow, source: MarkedSource, probes: list[Probe], counts: scev.Evolution, plan: Plan
 ) -> dict[str, Instance]:
     """An instance for each loop, by its header."""
-    by_block: dict[str, list[Said]] = {}
+    by_block: dict[str, list[Probe]] = {}
     for probe in probes:
         by_block.setdefault(probe.block, []).append(probe)
     found = {}
     in_order = [header for header in flow.function.blocks if header in flow.loops]
     for number, header in enumerate(in_order, start=1):
         loop = flow.loops[header]
-        identity, location = _identity(module, flow, loop)
-        written = source.loops.get(identity or 0)
+        marked, location = identity(module, flow, loop)
+        written = source.loops.get(marked or 0)
         path = tuple(name for name, _ in module.calls_to(location))
         instance = Instance(number, written, path)
         if header in counts.trips:
@@ -138,29 +138,26 @@ def _instances(
     return found
 
 
-def _is_about(flow: cfg.Flow, probe: Said, loop: cfg.Loop) -> bool:
+def _is_about(flow: cfg.Flow, probe: Probe, loop: cfg.Loop) -> bool:
     around = flow.around(probe.block)
     return around is not None and (around is loop or probe.block in loop.blocks)
 
 
-def _identity(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> tuple[int | None, int | None]:
-    """The number of the source's loop, and the metadata of where it begins."""
+def identity(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> tuple[int | None, int | None]:
+    """The number in a loop's metadata, which is that of the source's loop or of the instance, and where it begins."""
+    location = None
     for latch in loop.latches:
         match = re.search(r"!llvm\.loop !(\d+)", flow.terminator(latch).text)
-        if not match:
-            continue
-        number = location = None
-        for reference in re.findall(r"!(\d+)", module.metadata.get(int(match[1]), "")):
+        for reference in re.findall(r"!(\d+)", module.metadata.get(int(match[1]), "")) if match else ():
             words = module.metadata.get(int(reference), "")
             if "DILocation" in words and location is None:
                 location = int(reference)
-            if found := re.search(r'"llvm\.loop\.pipeline\.initiationinterval", i32 (\d+)', words):
-                number = int(found[1])
-        return number, location
-    return None, None
+            if number := re.search(r'"llvm\.loop\.pipeline\.initiationinterval", i32 (\d+)', words):
+                return int(number[1]), location
+    return None, location
 
 
-def _apply(instance: Instance, pragma: Pragma, probe: Said | None) -> None:
+def _apply(instance: Instance, pragma: Pragma, probe: Probe | None) -> None:
     """What a pragma says of a loop; without a probe only literal numbers are understood."""
 
     def value(name: str) -> int | None:
@@ -190,7 +187,7 @@ def _apply(instance: Instance, pragma: Pragma, probe: Said | None) -> None:
             instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
 
 
-def _pipelined_functions(source: MarkedSource, probes: list[Said]) -> set[str]:
+def _pipelined_functions(source: MarkedSource, probes: list[Probe]) -> set[str]:
     names = set()
     for function in source.functions:
         for number in function.pragmas:
@@ -239,7 +236,7 @@ def _number_metadata(module: ir.Module, flow: cfg.Flow, by_header: dict[str, Ins
     free = max(module.metadata, default=0) + 1
     for header, instance in by_header.items():
         loop = flow.loops[header]
-        location = _identity(module, flow, loop)[1]
+        location = identity(module, flow, loop)[1]
         if instance.unroll is None or instance.unroll == 1:
             words = '!{!"llvm.loop.unroll.disable"}'
         elif instance.unroll == FULL:

@@ -62,7 +62,7 @@ def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = No
                 first = array.extents[0] if array.extents else -1
                 array.extents, array.element_bytes = [first, *to.extents], to.element_bytes or to.size
             array.element_bytes = array.element_bytes or 4
-            _said(kernel, array)
+            _apply_pragmas(kernel, array)
         elif array.kind is Kind.PORT and not what:
             to = types.points_to(variables[name]) if name in variables else None
             array.element_bytes = (to.element_bytes or to.size if to else 0) or array.element_bytes
@@ -106,15 +106,15 @@ def _memory(kernel: Kernel, array: Array, type: str) -> None:
     extents, element = extents_of(type)
     array.extents = extents or [-1]
     array.element_bytes = kernel.module.size_of(element) if element else 4
-    _said(kernel, array)
+    _apply_pragmas(kernel, array)
 
 
-def _said(kernel: Kernel, array: Array) -> None:
+def _apply_pragmas(kernel: Kernel, array: Array) -> None:
     """What pragmas say of an array whose shape is known only now."""
     array.partitions = []
-    for value, said in kernel.said:
+    for value, pragma in kernel.pragmas:
         if value == array.value:
-            apply(said, array, [])
+            apply(pragma, array, [])
 
 
 def _pragmas(kernel: Kernel, parameters: set[str], latency: int, *, memories: bool) -> None:
@@ -169,6 +169,6 @@ def _block(kernel: Kernel, array: Array, block: debug.Type) -> None:
     if not block.extents:
         array.kind = Kind.REGISTERS
         kernel.members[array.value] = members_of(array, block)
-    for value, said in kernel.said:
+    for value, pragma in kernel.pragmas:
         if value == array.value:
-            apply(said, array, kernel.members.get(array.value, []))
+            apply(pragma, array, kernel.members.get(array.value, []))

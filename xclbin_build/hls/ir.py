@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 _NAME = r'(?:"[^"]*"|[\w.$\-]+)'
 _VALUE = re.compile(rf"[%@]{_NAME}")
 _LABEL = re.compile(rf"label %({_NAME})")
+_INTEGER = re.compile(r"-?\d+")
 _DEFINITION = re.compile(rf"^define\b[^\n]*?@({_NAME})\((?P<parameters>[^\n]*)\{{\n(?P<body>.*?)^\}}", re.M | re.S)
 _GLOBAL = re.compile(rf"^@({_NAME}) = (?P<words>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)", re.M)
 _METADATA = re.compile(r"^!(\d+) = (?:distinct )?(.*)$", re.M)
@@ -113,61 +114,48 @@ class Module:
     def names(self) -> list[str]:
         return list(self.definitions())
 
-    def line_of(self, debug: int | None) -> tuple[str, int] | None:
-        """File and line of a debug location, by its metadata's number."""
-        words = self.metadata.get(debug, "") if debug is not None else ""
-        line = re.search(r"DILocation\(line: (\d+)", words)
-        scope = re.search(r"scope: !(\d+)", words)
-        return (self._file(int(scope[1])), int(line[1])) if line and scope else None
-
     def places_of(self, debug: int | None) -> list[tuple[str, int]]:
         """File and line of a location, and of the calls that it was inlined through, innermost first."""
-        found = []
-        while debug is not None:
-            place = self.line_of(debug)
-            if place is None:
-                break
-            found.append(place)
-            outer = re.search(r"inlinedAt: !(\d+)", self.metadata.get(debug, ""))
-            debug = int(outer[1]) if outer else None
-        return found
+        return [(self._file(scope), line) for scope, line in self._locations(debug)]
 
     def calls_to(self, debug: int | None) -> list[tuple[str, int]]:
         """Functions that a location was inlined through, innermost first, with the line in each."""
-        chain: list[tuple[str, int]] = []
+        return [(self._function(scope), line) for scope, line in self._locations(debug)]
+
+    def _locations(self, debug: int | None) -> Iterator[tuple[int, int]]:
+        """Scope and line of a location, by its metadata's number, and of the calls that it was inlined through."""
         while debug is not None:
             words = self.metadata.get(debug, "")
-            line, scope = re.search(r"line: (\d+)", words), re.search(r"scope: !(\d+)", words)
+            line, scope = re.search(r"DILocation\(line: (\d+)", words), re.search(r"scope: !(\d+)", words)
             if not line or not scope:
-                break
-            chain.append((self._function(int(scope[1])), int(line[1])))
+                return
+            yield int(scope[1]), int(line[1])
             outer = re.search(r"inlinedAt: !(\d+)", words)
             debug = int(outer[1]) if outer else None
-        return chain
 
     def _file(self, scope: int) -> str:
-        for _ in range(64):
-            words = self.metadata.get(scope, "")
+        for words in self._scopes(scope):
             if match := re.search(r"\bfile: !(\d+)", words):
                 name = re.search(r'filename: "([^"]*)"', self.metadata.get(int(match[1]), ""))
                 return name[1] if name else ""
-            outer = re.search(r"\bscope: !(\d+)", words)
-            if not outer:
-                return ""
-            scope = int(outer[1])
         return ""
 
     def _function(self, scope: int) -> str:
-        for _ in range(64):
-            words = self.metadata.get(scope, "")
+        for words in self._scopes(scope):
             if "DISubprogram" in words:
                 name = re.search(r'name: "([^"]*)"', words)
                 return name[1] if name else ""
+        return ""
+
+    def _scopes(self, scope: int) -> Iterator[str]:
+        """The words of a scope and of those around it, innermost first."""
+        for _ in range(64):
+            words = self.metadata.get(scope, "")
+            yield words
             outer = re.search(r"\bscope: !(\d+)", words)
             if not outer:
-                return ""
+                return
             scope = int(outer[1])
-        return ""
 
     def size_of(self, type: str) -> int:
         """Bytes of a type in memory, as the x86-64 data layout has it."""
@@ -222,6 +210,11 @@ def bits_of(type: str) -> int:
     if match := re.fullmatch(r"i(\d+)", type):
         return int(match[1])
     return {"float": 32, "double": 64, "half": 16, "bfloat": 16, "ptr": 64}.get(type, 0)
+
+
+def is_number(operand: str) -> bool:
+    """Whether an operand is an integer."""
+    return _INTEGER.fullmatch(operand) is not None
 
 
 def parse(text: str) -> Module:

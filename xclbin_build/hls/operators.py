@@ -117,13 +117,13 @@ class Operators:
             row = self.row(kind)
             return OperatorTiming(row.cycles, row.delay_ns) if row else OperatorTiming(1, 2.0)
         if i.opcode in ("sdiv", "udiv", "srem", "urem"):
-            if any(re.fullmatch(r"-?\d+", o) for o in i.operands[1:]) and _is_power(i.operands[1]):
+            if any(ir.is_number(o) for o in i.operands[1:]) and _is_power(i.operands[1]):
                 return OperatorTiming(0, 0.5)
             return OperatorTiming(bits + 3, 2.0)
         if i.opcode in ("add", "sub", "icmp"):
             return OperatorTiming(0, 0.7 + 0.01 * bits)
         if i.opcode in ("shl", "lshr", "ashr"):
-            return OperatorTiming(0, 0.0 if re.fullmatch(r"-?\d+", i.operands[1]) else 1.4)
+            return OperatorTiming(0, 0.0 if ir.is_number(i.operands[1]) else 1.4)
         return OperatorTiming(0, 0.4)
 
     def product_timing(self, a: int, b: int) -> OperatorTiming:
@@ -152,7 +152,7 @@ class Operators:
         if i.opcode == "select":
             return Resources(lut=max(2, bits))
         if i.opcode in ("shl", "lshr", "ashr"):
-            shifted = not re.fullmatch(r"-?\d+", i.operands[1])
+            shifted = not ir.is_number(i.operands[1])
             # A bit of the distance is a choice of one of two; three such steps are what reports have.
             return Resources(lut=min(distances, self._logic["shift_lut_per_bit"]) * bits if shifted else 0)
         if i.opcode in ("sdiv", "udiv", "srem", "urem"):
@@ -167,7 +167,7 @@ class Operators:
 
     def _divider(self, i: ir.Instruction, bits: int, pipelined: bool) -> Resources:
         divisor = i.operands[1]
-        if re.fullmatch(r"-?\d+", divisor):
+        if ir.is_number(divisor):
             if _is_power(divisor):
                 return Resources(lut=0 if i.opcode[0] == "u" else 2 * bits)
             if i.opcode.endswith("div"):  # a product with the reciprocal

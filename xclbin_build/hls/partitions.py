@@ -6,7 +6,7 @@ import re
 
 from . import debug, ir, tables
 from .arrays import Array, Kind, Member, Partition, extents_of
-from .plan import Plan, Said
+from .plan import Plan, Probe
 from .source import MarkedSource
 
 _SMALL_BYTES = 1024  # of a structure whose arrays are taken as registers if no pragma says otherwise
@@ -14,7 +14,7 @@ _DECLARED = re.compile(r'#dbg_(declare|value)\(ptr ([%@](?:"[^"]*"|[\w.$\-]+)), 
 
 
 def find_arrays(
-    module: ir.Module, function: ir.Function, text: str, source: MarkedSource, probes: list[Said], plan: Plan
+    module: ir.Module, function: ir.Function, text: str, source: MarkedSource, probes: list[Probe], plan: Plan
 ) -> None:
     names: dict[str, str] = {}
     declared: dict[str, int] = {}  # the variable's metadata
@@ -47,7 +47,7 @@ def find_arrays(
         whole = types.of_global(held.debug)
         if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):
             plan.members[held.name] = members_of(plan.arrays[held.name], whole)
-    for table in sorted(tables.marked(text) & plan.arrays.keys()):
+    for table in sorted(tables.marked_tables(text) & plan.arrays.keys()):
         plan.arrays[table].constant = True
         plan.notes.append(
             f"'{plan.arrays[table].name}' is filled with constants only: it becomes a ROM, and its loop is removed"
@@ -60,7 +60,7 @@ def find_arrays(
         if probe.pointer in plan.arrays:
             apply(probe, plan.arrays[probe.pointer], plan.members.get(probe.pointer, []))
         if probe.pointer in parameters:
-            plan.said.append((probe.pointer, probe))
+            plan.pragmas.append((probe.pointer, probe))
     for value, array in plan.arrays.items():
         memory = array.kind is Kind.MEMORY and not array.complete()
         inside = [member.array for member in plan.members.get(value, ())]
@@ -82,7 +82,7 @@ def members_of(array: Array, whole: debug.Type) -> list[Member]:
     return found
 
 
-def apply(probe: Said, array: Array, members: list[Member]) -> None:
+def apply(probe: Probe, array: Array, members: list[Member]) -> None:
     """Does to an array what a pragma says of it, or to the member of a structure that the pragma is about."""
     about = next((m.array for m in members if m.begin <= probe.offset < m.end), None)
     whole = probe.shape == () and "." not in (probe.pragma.variable or "")
@@ -95,7 +95,7 @@ def apply(probe: Said, array: Array, members: list[Member]) -> None:
         _partition(array, probe)
 
 
-def _partition(array: Array, probe: Said) -> None:
+def _partition(array: Array, probe: Probe) -> None:
     pragma = probe.pragma
     if probe.shape and (array.kind is Kind.PORT or not array.extents):
         array.extents = [e if e > 0 else -1 for e in probe.shape]

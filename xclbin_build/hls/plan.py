@@ -12,7 +12,7 @@ from .pragma import Pragma
 @dataclass
 class Plan:
     """What becomes of the inlined IR. latches: metadata's number for the loop that each latch closes. kept: arrays that
-    stay memories. members: of structures, the arrays in them. said: what pragmas say of parameters."""
+    stay memories. members: of structures, the arrays in them. pragmas: about parameters."""
 
     instances: dict[int, Instance]
     arrays: dict[str, Array]
@@ -21,11 +21,11 @@ class Plan:
     kept: set[str]
     notes: list[str]
     members: dict[str, list[Member]] = field(default_factory=dict)
-    said: list[tuple[str, Said]] = field(default_factory=list)
+    pragmas: list[tuple[str, Probe]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Said:
+class Probe:
     """A pragma with what clang found of it. pointer, offset: of its variable, in bytes. values: of its options. shape,
     element_bytes: of what the variable is."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from . import ir
 from .frontend import find_top
 from .instances import options_of
-from .plan import Passed, Said
+from .plan import Passed, Probe
 from .source import PROBE
 from .translation import Compiled
 
@@ -28,14 +28,14 @@ class Process:
     """A process of a dataflow region.
 
     symbol: of its function.
-    said: pragmas of the region about its parameters, by the parameters' positions.
+    pragmas: of the region about its parameters, by the parameters' positions.
     passed: the variables that the parameters refer to.
     only: functions whose loops count, all if empty. A loop in the region itself is a process, too; the function of the
     region is inlined for it.
     """
 
     symbol: str
-    said: dict[int, list[Said]] = field(default_factory=dict)
+    pragmas: dict[int, list[Probe]] = field(default_factory=dict)
     passed: dict[int, Passed] = field(default_factory=dict)
     only: frozenset[str] = frozenset()
 
@@ -79,7 +79,7 @@ def name_of(module: ir.Module, symbol: str) -> str:
 
 
 def _collect(
-    unit: Compiled, module: ir.Module, function: ir.Function, given: dict[int, list[Said]], ports: dict[int, Passed],
+    unit: Compiled, module: ir.Module, function: ir.Function, given: dict[int, list[Probe]], ports: dict[int, Passed],
     with_loops: set[str], found: dict[str, Process], regions: set[str], depth: int,
 ) -> None:  # fmt: skip
     """given: pragmas about the function's parameters.
@@ -88,7 +88,7 @@ def _collect(
     regions: functions that are part of the region.
     """
     known = set(module.names())
-    said = _said(unit, function, given)
+    pragmas = _pragmas_of_values(unit, function, given)
     leads = _leads(function, ports)
     # Of a table that begins with other values than zeros clang writes a structure, whose shape is not the array's.
     for i in function.instructions():
@@ -98,7 +98,7 @@ def _collect(
         called = module.function(i.callee)
         if called is None:
             continue
-        passed = {place: said[value] for place, value in enumerate(i.operands) if value in said}
+        passed = {place: pragmas[value] for place, value in enumerate(i.operands) if value in pragmas}
         to = {place: leads[value] for place, value in enumerate(i.operands) if value in leads}
         to |= {place: tables[value] for place, value in enumerate(i.operands) if value in tables}
         if _says(unit, called, "inline") and depth < _MOST_DEEP:
@@ -176,9 +176,9 @@ def _within(type: str, levels: int) -> str:
     return type
 
 
-def _said(unit: Compiled, function: ir.Function, given: dict[int, list[Said]]) -> dict[str, list[Said]]:
+def _pragmas_of_values(unit: Compiled, function: ir.Function, given: dict[int, list[Probe]]) -> dict[str, list[Probe]]:
     """What pragmas say of a function's variables, by their values."""
-    found: dict[str, list[Said]] = {}
+    found: dict[str, list[Probe]] = {}
     for place, (name, _) in enumerate(function.parameters):
         if place in given:
             found[name] = given[place]
@@ -196,7 +196,7 @@ def _said(unit: Compiled, function: ir.Function, given: dict[int, list[Said]]) -
         elif _VARIABLE in (i.callee or "") and len(i.operands) > 2 and i.operands[0].isdigit():
             pragma = unit.source.pragmas.get(int(i.operands[0]))
             if pragma is not None:
-                one = Said(pragma, None, 0, options_of(i), (), 0, "")
+                one = Probe(pragma, None, 0, options_of(i), (), 0, "")
                 found.setdefault(loaded.get(i.operands[1], i.operands[1]), []).append(one)
     return found
 

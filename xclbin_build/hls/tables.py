@@ -26,12 +26,12 @@ _NO_ACCESS = re.compile(rf"{PROBE}$|llvm\.lifetime")
 _NO_VALUE = re.compile(r"llvm\.mem|__hls_")  # calls whose result is not that of their operands alone
 
 
-def marked(text: str) -> set[str]:
-    """Tables of a text that `filled` has given back, by their values."""
+def marked_tables(text: str) -> set[str]:
+    """Tables of a text that `drop_constant_writes` has given back, by their values."""
     return set(_CALL.findall(text))
 
 
-def filled(text: str, symbol: str, source: MarkedSource) -> str:
+def drop_constant_writes(text: str, symbol: str, source: MarkedSource) -> str:
     """The IR of a function, in which everything is inlined and nothing unrolled, without the writes of constants that
     fill arrays. Those that become registers are left as they are, by a pragma or as they are small: their values are
     known where they are read."""
@@ -47,10 +47,10 @@ def filled(text: str, symbol: str, source: MarkedSource) -> str:
         if writes:
             gone |= {write.text for write in writes}
             tables.append(array)
-    return _without(text, symbol, gone, tables) if tables else text
+    return _drop_writes(text, symbol, gone, tables) if tables else text
 
 
-def _without(text: str, symbol: str, gone: set[str], tables: list[str]) -> str:
+def _drop_writes(text: str, symbol: str, gone: set[str], tables: list[str]) -> str:
     start = re.search(rf'^define [^\n]*@"?{re.escape(symbol)}"?\(', text, re.M)
     assert start is not None  # the function was found
     end = text.index("\n}", start.start())

@@ -59,19 +59,19 @@ def tokens(text: str) -> list[Token]:
             here = line + text.count("\n", at_line, start)
             # Count on from here, so that a long file is not counted through again and again.
             line, at_line = here, start
-            words = _expanded(directive["hls"], macros) if directive else match[0]
+            words = _expand_macros(directive["hls"], macros) if directive else match[0]
             result.append(Token(kind, words, start, match.end(), file, here, system))
     return result
 
 
-def _expanded(text: str, macros: dict[str, str], depth: int = 0) -> str:
+def _expand_macros(text: str, macros: dict[str, str], depth: int = 0) -> str:
     """Vitis expands macros in its pragmas, the preprocessor does not."""
 
     def body(match: re.Match[str]) -> str:
         name = match[0]
         if name not in macros or depth > 16 or not macros[name] or re.match(r"\s*=(?!=)", text[match.end() :]):
             return name  # the name of an option is not a macro
-        return _expanded(macros[name], {k: v for k, v in macros.items() if k != name}, depth + 1)
+        return _expand_macros(macros[name], {k: v for k, v in macros.items() if k != name}, depth + 1)
 
     return re.sub(r"[A-Za-z_]\w*", body, text)
 

@@ -28,7 +28,7 @@ class Compiled:
         return ir.parse(self.raw).names()
 
 
-def compiled(*paths: Path, includes: Sequence[str] = (), defines: Sequence[str] = ()) -> Compiled:
+def compile_sources(*paths: Path, includes: Sequence[str] = (), defines: Sequence[str] = ()) -> Compiled:
     """Has clang read a source, or the sources of a design. includes, defines: as for a compiler, without -I and -D.
 
     Raises SourceError if clang refuses a source, or several of them together, ToolchainError without clang.
@@ -38,10 +38,10 @@ def compiled(*paths: Path, includes: Sequence[str] = (), defines: Sequence[str] 
         for path in paths:
             marked = source.read(path, includes=includes, defines=defines, after=units[-1].source if units else None)
             units.append(_compile(marked, Path(folder)))
-        return units[0] if len(units) == 1 else _linked(units, Path(folder))
+        return units[0] if len(units) == 1 else _link(units, Path(folder))
 
 
-def _linked(units: Sequence[Compiled], folder: Path) -> Compiled:
+def _link(units: Sequence[Compiled], folder: Path) -> Compiled:
     files = [folder / f"{number}.ll" for number, _ in enumerate(units)]
     for file, unit in zip(files, units, strict=True):
         file.write_text(unit.raw)

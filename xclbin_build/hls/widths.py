@@ -45,7 +45,7 @@ class Widths:
 
     def of(self, value: str, type: str = "i32", depth: int = 0) -> Width:
         """Width of an operand of type `type`."""
-        if re.fullmatch(r"-?\d+", value):
+        if ir.is_number(value):
             number = int(value)
             return Width((number if number >= 0 else ~number).bit_length() + (number < 0), number < 0)
         if value in self._known:
@@ -65,7 +65,7 @@ class Widths:
         """The bits of an operand that are not always 0, as a mask. around: phis that the question comes from: what a
         loop carries has the bits that enter it, if nothing on the way moves them."""
         whole = (1 << bits) - 1
-        if _is_number(value):
+        if ir.is_number(value):
             return int(value) & whole
         low, high = self._ranges.get(value, (-1, 0))
         if low >= 0:
@@ -78,7 +78,7 @@ class Widths:
         if made.opcode in ("zext", "trunc"):
             inner = ir.bits_of(made.source_type or "i64")
             return self.possible(made.operands[0], inner, depth + 1, around) & whole
-        if made.opcode in ("shl", "lshr") and _is_number(made.operands[1]) and not around:
+        if made.opcode in ("shl", "lshr") and ir.is_number(made.operands[1]) and not around:
             found = self.possible(made.operands[0], bits, depth + 1)
             shift = int(made.operands[1])
             return (found << shift if made.opcode == "shl" else found >> shift) & whole
@@ -185,7 +185,7 @@ def _used(function: ir.Function) -> dict[str, int]:
                 use(value, 1 << 16)
         elif i.opcode == "select":
             use(i.operands[0], 1)
-        elif i.opcode in ("shl", "lshr", "ashr") and not _is_number(i.operands[1]):
+        elif i.opcode in ("shl", "lshr", "ashr") and not ir.is_number(i.operands[1]):
             use(i.operands[1], 1 << 16)
     while waiting:
         i = definitions[waiting.pop()]
@@ -193,22 +193,18 @@ def _used(function: ir.Function) -> dict[str, int]:
             continue
         bits = found[i.name or ""]
         if i.opcode in ("shl", "lshr", "ashr"):
-            if not _is_number(i.operands[1]):
+            if not ir.is_number(i.operands[1]):
                 bits = bits if i.opcode == "shl" else 1 << 16
             else:
                 bits += int(i.operands[1]) * (-1 if i.opcode == "shl" else 1)
             use(i.operands[0], bits)
             continue
-        mask = [int(o) for o in i.operands if _is_number(o)] if i.opcode == "and" else []
+        mask = [int(o) for o in i.operands if ir.is_number(o)] if i.opcode == "and" else []
         if mask and mask[0] >= 0:
             bits = min(bits, mask[0].bit_length())
         for value in i.operands[1:] if i.opcode == "select" else i.operands:
             use(value, bits)
     return found
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?\d+", text) is not None
 
 
 def _passes_on(i: ir.Instruction) -> bool:

@@ -93,11 +93,11 @@ def check_written(compiler: Compiler, output: Path) -> bytes:
 
 def _probe(command: tuple[str, ...]) -> Compiler:
     path = Path(shutil.which(command[0]) or command[0])
-    return _probed(command, str(path.resolve()), path.stat().st_mtime_ns)
+    return _start(command, str(path.resolve()), path.stat().st_mtime_ns)
 
 
 @functools.lru_cache
-def _probed(command: tuple[str, ...], path: str, modified: int) -> Compiler:
+def _start(command: tuple[str, ...], path: str, modified: int) -> Compiler:
     """Starts the compiler once a process for each version of its file."""
     try:
         result = process.run([*command, "--version"], timeout=_probe_limit(), errors=False)

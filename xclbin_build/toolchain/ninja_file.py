@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..atomic_file import write as write_file
+from ..atomic_file import write_changed
 from ..errors import ToolchainError
 from ..escape import ninja_path, ninja_value
 from . import process
@@ -88,14 +88,8 @@ def write(
         f"default {ninja_path(output)}",
         "",
     ]
-    _write_changed(path.with_name(_SCRIPT_NAME), _SCRIPT)
-    _write_changed(path, "\n".join(lines))
-
-
-def _write_changed(path: Path, text: str) -> None:
-    data = text.encode("utf-8", "surrogateescape")
-    if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
-        write_file(path, data)
+    write_changed(path.with_name(_SCRIPT_NAME), _SCRIPT)
+    write_changed(path, "\n".join(lines))
 
 
 def run(path: Path, progress: Progress | None = None, keep_open: Sequence[int] = ()) -> int:

@@ -76,7 +76,7 @@ def lower_to_plan(
     """Like :func:`lower`, with the plan that the program was assembled from."""
     began = time.perf_counter()
     with collector_paused():
-        graph = prepare(module, _tuned(target, options), static_inputs)
+        graph = prepare(module, _tune(target, options), static_inputs)
         plan = make_plan(graph, options)
         program = assemble(graph, plan)
         if program.symbols is not None:
@@ -95,7 +95,7 @@ def lower_to_plan(
     return program, plan
 
 
-def _tuned(target: Target, options: Options) -> Target:
+def _tune(target: Target, options: Options) -> Target:
     """The target with what options say instead of its figures."""
     if options.winograd is True:
         return target
@@ -223,7 +223,7 @@ def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) 
         **vars(lowered),
         name=name,
         kernel=segment.kernel.name,
-        covers=tuple(_covered(match, place) for match in segment.matches),
+        covers=tuple(_describe_match(match, place) for match in segment.matches),
         eager=eager,
         eager_reads=eager_reads,
         seconds=segment.seconds,
@@ -234,7 +234,7 @@ def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) 
     return task
 
 
-def _covered(match: Match, place: Mapping[Node, int]) -> Covered:
+def _describe_match(match: Match, place: Mapping[Node, int]) -> Covered:
     must_be_finite = match.pattern.must_be_finite(match) if match.root in place else ()
     return Covered(match.pattern.name, match.nodes, tuple((place[match.root], *one) for one in must_be_finite))
 

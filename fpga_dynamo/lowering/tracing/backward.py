@@ -38,8 +38,8 @@ def convolution_backward(
     if not (of_input or of_bias) or dtypes != {torch.float32} or not grad_output.numel() or not input.numel():
         return NotImplemented
     rank = input.dim() - 2
-    stride, padding, dilation = (_each_axis(given, rank) for given in (stride, padding, dilation))
-    if transposed and any(rest >= step for rest, step in zip(_each_axis(output_padding, rank), stride, strict=True)):
+    stride, padding, dilation = (each_axis(given, rank) for given in (stride, padding, dilation))
+    if transposed and any(rest >= step for rest, step in zip(each_axis(output_padding, rank), stride, strict=True)):
         return NotImplemented  # the gradient has windows that no pixel of the input made
     found: list[torch.Tensor | None] = [None, None, None]
     if of_input:
@@ -71,7 +71,8 @@ def convolution_backward(
     return tuple(found)
 
 
-def _each_axis(given: Sequence[int], rank: int) -> list[int]:
+def each_axis(given: Sequence[int], rank: int) -> list[int]:
+    """A setting of a convolution for each axis, which may be given as one number for all."""
     return list(given) if len(given) == rank else [given[0]] * rank
 
 

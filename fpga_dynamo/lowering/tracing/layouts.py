@@ -13,6 +13,9 @@ from fpga_dynamo.torch_internals.layouts import suggest_memory_format
 
 aten = torch.ops.aten
 
+_TRAINED = aten._native_batch_norm_legit_functional.default
+_UNTRAINED = aten._native_batch_norm_legit_no_training.default
+
 CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 """An image's number of dimensions -> the format with its channels last."""
 
@@ -98,13 +101,8 @@ LAID_OUT: dict[Any, Callable[..., Any]] = {
             aten.max_unpool2d.default,
         )
     },
-    **{
-        op: _in_format_of(0, op)
-        for op in (
-            aten._native_batch_norm_legit_functional.default,
-            aten._native_batch_norm_legit_no_training.default,
-        )
-    },
+    _TRAINED: _in_format_of(0, _TRAINED),
+    _UNTRAINED: _in_format_of(0, _UNTRAINED),
     aten.native_batch_norm_backward.default: _in_format_of(1, aten.native_batch_norm_backward.default, 0),
     aten.log_sigmoid_backward.default: _log_sigmoid_backward,
     aten.pow.Scalar: _power_of_number,

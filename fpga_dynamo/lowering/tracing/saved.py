@@ -102,7 +102,7 @@ def follow(module: GraphModule, inputs: Sequence[Any]) -> None:
 def _around_pools(module: GraphModule) -> Iterator[Node]:
     for node in module.graph.nodes:
         if images := facts(node.target).images:
-            yield from (*(node.args[position] for position in images), *_pooled(node))
+            yield from (*(node.args[position] for position in images), *_images_of_pool(node))
 
 
 def _results(module: GraphModule) -> list[Any]:
@@ -149,7 +149,7 @@ def _relay(node: Node) -> None:
 def _keeps_order(user: Node, on_host: Collection[Node], chosen: Collection[Node]) -> bool:
     """Whether `user` is a max-pooling, or its gradient, whose result is laid out too and only the card reads."""
     return facts(user.target).like is not None and not any(
-        image not in chosen or any(reader in on_host for reader in image.users) for image in _pooled(user)
+        image not in chosen or any(reader in on_host for reader in image.users) for image in _images_of_pool(user)
     )
 
 
@@ -160,7 +160,7 @@ def _is_pooled(node: Node) -> bool:
     return source is not None and _is_channels_last(value(maker.args[source]))
 
 
-def _pooled(pool: Node) -> list[Node]:
+def _images_of_pool(pool: Node) -> list[Node]:
     """The images that a max-pooling or its gradient makes."""
     if isinstance(value(pool), torch.Tensor):
         return [pool]

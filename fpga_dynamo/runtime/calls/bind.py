@@ -18,7 +18,7 @@ from fpga_dynamo.ir.program import CardTask, Program
 from fpga_dynamo.ir.sizes.code import Source, checker
 from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
-from fpga_dynamo.ir.view import Buffer, Role
+from fpga_dynamo.ir.view import Buffer, Role, numel
 from fpga_dynamo.lowering.passes.cores.memory import STATUS_BEATS, stacking
 
 
@@ -51,7 +51,7 @@ class FormMaker:
         words = task.code.words.copy()
         words[self._places] = np.array(changed, np.int64).astype(np.uint32)
         bound = [
-            replace(slot, shape=shape, strides=strides, place=place, numel=_product(shape))
+            replace(slot, shape=shape, strides=strides, place=place, numel=numel(shape))
             for slot, (shape, strides, place) in zip((*task.inputs, *task.outputs), slots, strict=True)
         ]
         count = len(task.inputs)
@@ -87,13 +87,6 @@ def _lay_out(task: CardTask, source: Source) -> tuple[dict[Buffer, str], list[st
 
 def _tuple(source: Source, numbers: Sequence[Number]) -> str:
     return f"({''.join(source.name(number) + ', ' for number in numbers)})"
-
-
-def _product(numbers: Sequence[int]) -> int:
-    product = 1
-    for number in numbers:
-        product *= number
-    return product
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ class Direct:
 
     def open(self, binding: Binding, inputs: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
         """After a launch by the whole way: calls with these parameters and inputs like these may go the direct one."""
-        call, found = self._call, self._found(binding)
+        call, found = self._call, self._snapshot(binding)
         _, stamps, weights, arena = found
         kinds = [(t.shape, t.stride(), t.requires_grad) for t in inputs]
         if call is None or arena is None or (found, kinds) == self._bound:
@@ -184,10 +184,10 @@ class Direct:
         owner, guard = (self._graph, self._pe, binding), internals.input_guard(inputs)
         call.bind(self._run(binding, weights, arena), arena.buffer, owner, guard, rows)
         self._bound = (found, kinds)
-        if self._found(binding) != found:  # another thread closed it, before this one stored `found`
+        if self._snapshot(binding) != found:  # another thread closed it, before this one stored `found`
             self.close()
 
-    def _found(self, binding: Binding) -> tuple[Binding, list[Stamp], Any, Arena | None]:
+    def _snapshot(self, binding: Binding) -> tuple[Binding, list[Stamp], Any, Arena | None]:
         """What a call by the whole way depended on: while this stays, so does what it gives."""
         return binding, binding.stamps, self._card.weights.buffer, self._launcher.idle(self._pe.index)
 

@@ -21,7 +21,7 @@ from fpga_dynamo.runtime.calls.transfer import empty_for, from_slot, to_slot
 from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.observe import counters, trace
 from fpga_dynamo.runtime.observe.card_time import card_count
-from fpga_dynamo.runtime.observe.events import CountedCommand, CountedEvent
+from fpga_dynamo.runtime.observe.events import CommandEvent, CountedCommand, CountedEvent
 
 LONGEST_MS = (1 << 31) - 1
 """The longest time-out that a driver is given, 24 days; stands for an infinite one too."""
@@ -81,7 +81,8 @@ class Arena:
                 continue
             members = task.commands[i : i + 1 + command.group]
             macs, moved = (sum(getattr(member, what) for member in members) for what in ("macs", "bytes"))
-            trace.command(pe, command.opcode, start * 1e-9, stop * 1e-9, **_arguments(task, i, macs, moved))
+            arguments = _arguments(task, i, macs, moved)
+            trace.report(CommandEvent(pe, command.opcode, start * 1e-9, stop * 1e-9, arguments))
 
     def counted(self, pe: str, task: CardTask, start: float, stop: float) -> None:
         """Gives what a cycle simulator has counted of the last run, from `start` to `stop`, to those who record."""
@@ -99,7 +100,7 @@ class Arena:
                     commands.append(CountedCommand(unit, command.opcode, begin, end, arguments))
                     begin = end
             figures = (count.cycles, count.clock_hz, count.ends, tuple(commands), units[1:])
-            trace.counted(CountedEvent(pe, task.name, start, stop, *figures))
+            trace.report(CountedEvent(pe, task.name, start, stop, *figures))
 
     def end(self) -> None:
         self._section(self._end)

@@ -145,7 +145,7 @@ def open_card(options: Options) -> Card:
         path = xclbin_path(options)
         target = read_target(path)
         name = choose(options.driver, target.manifest["target"])
-        return _opened(name, options.device, path, target)
+        return _open_card(name, options.device, path, target)
 
 
 def reopen(card: Card) -> Card:
@@ -164,10 +164,10 @@ def reopen(card: Card) -> Card:
                 other.path,
                 card.path,
             )
-        return _opened(*card.key, card.path, card.target, former=card)
+        return _open_card(*card.key, card.path, card.target, former=card)
 
 
-def _opened(name: str, index: int, path: Path, target: Target, former: Card | None = None) -> Card:
+def _open_card(name: str, index: int, path: Path, target: Target, former: Card | None = None) -> Card:
     key = (name, index)
     card = _cards.get(key)
     if card is not None and card.target.uuid == target.uuid and not card.displaced:

@@ -50,7 +50,7 @@ class device:
 
     def __init__(self, index: int = 0) -> None:
         self.index = index
-        self.handle = _called(f"card {index} cannot be opened", amd.device, index)
+        self.handle = _call(f"card {index} cannot be opened", amd.device, index)
 
     def load_xclbin(self, file: Any, /) -> Any:
         """Configures the card from a path or an xclbin object; kernels of another one have to be opened again."""
@@ -60,7 +60,7 @@ class device:
             opened.check_idle()
         for opened in replaced:
             opened.close()
-        return _called("the card rejects the xclbin", self.handle.load_xclbin, content)
+        return _call("the card rejects the xclbin", self.handle.load_xclbin, content)
 
     def get_xclbin_uuid(self) -> Any:
         return self.handle.get_xclbin_uuid()
@@ -102,7 +102,7 @@ class bo:
         return int(view.ctypes.data) + offset
 
     def sync(self, direction: Any, size: int | None = None, offset: int = 0) -> None:
-        _called("a sync", self.handle.sync, direction, self.size() if size is None else size, offset)
+        _call("a sync", self.handle.sync, direction, self.size() if size is None else size, offset)
 
     def map(self) -> Any:
         return self.handle.map()
@@ -123,7 +123,7 @@ class kernel:
         self.runs: weakref.WeakSet[run] = weakref.WeakSet()
         self.xclbin = xclbin_uuid.to_string()
         mode = getattr(amd.kernel, "shared", None) or amd.kernel.cu_access_mode.shared
-        self.handle = _called(f"kernel '{name}' cannot be opened", amd.kernel, owner.handle, xclbin_uuid, name, mode)
+        self.handle = _call(f"kernel '{name}' cannot be opened", amd.kernel, owner.handle, xclbin_uuid, name, mode)
         _opened.add(self)
 
     def check_idle(self) -> None:
@@ -148,7 +148,7 @@ class kernel:
 
     def group_id(self, argument: int) -> int:
         self.check_loaded()
-        return int(_called(f"argument {argument} of kernel '{self.name}'", self.handle.group_id, argument))
+        return int(_call(f"argument {argument} of kernel '{self.name}'", self.handle.group_id, argument))
 
     def __call__(self, *arguments: Any) -> run:
         started = run(self)
@@ -170,7 +170,7 @@ class run:
         self.reads_status = False
         """Whether execute_io looks at the status record in its buffer's first words, see `Run`."""
         self._arguments: dict[int, Any] = {}
-        self._handle = _called(f"a run of kernel '{opened.name}'", amd.run, opened.handle)
+        self._handle = _call(f"a run of kernel '{opened.name}'", amd.run, opened.handle)
         opened.runs.add(self)
 
     @property
@@ -188,14 +188,14 @@ class run:
         self._kernel.check_loaded()
         if isinstance(value, bo):
             self._arguments[index] = value
-            _called(f"argument {index}", self._handle.set_arg, index, value.handle)
+            _call(f"argument {index}", self._handle.set_arg, index, value.handle)
             return
-        _called(f"argument {index}", self._handle.set_arg, index, _as_int32(index, value))
+        _call(f"argument {index}", self._handle.set_arg, index, _as_int32(index, value))
 
     def start(self) -> None:
         self._kernel.check_loaded()
         self._refused = ""
-        _called(f"kernel '{self._kernel.name}' cannot be started", self._handle.start)
+        _call(f"kernel '{self._kernel.name}' cannot be started", self._handle.start)
         self._started = True
 
     def state(self) -> Any:
@@ -272,7 +272,7 @@ def _as_int32(index: int, value: float) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
-def _called(what: str, function: Any, *arguments: Any) -> Any:
+def _call(what: str, function: Any, *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except DeviceError:

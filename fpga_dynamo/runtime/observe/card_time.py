@@ -90,7 +90,7 @@ def in_card_time(events: Sequence[Event]) -> list[Event]:
             # Copies and the reading of counters are host time: the unit is busy while it is simulated.
             begin = min((c.start for c in inside), default=event.start)
             end = max((c.stop for c in inside), default=event.stop)
-            told = _told(inside, event) if inside else event.arguments
+            told = _card_arguments(inside, event) if inside else event.arguments
             shown = replace(event, start=clock(begin), stop=clock(end), arguments=told)
             found.append(shown)
             found += [replace(shown, pe=peer) for launch in inside for peer in launch.peers]
@@ -99,7 +99,7 @@ def in_card_time(events: Sequence[Event]) -> list[Event]:
     return found
 
 
-def _told(counted: Sequence[CountedEvent], event: TaskEvent) -> dict[str, object]:
+def _card_arguments(counted: Sequence[CountedEvent], event: TaskEvent) -> dict[str, object]:
     cycles, hertz = sum(c.cycles for c in counted), counted[0].clock_hz
     simulated = sum(c.stop - c.start for c in counted)
     figures = {"cycles": cycles, "clock_mhz": hertz / 1e6, "card_ms": cycles / hertz * 1e3, "simulated_s": simulated}

@@ -63,7 +63,7 @@ def script(error: Exception, case: Case) -> str:
     """The text of the file."""
     module = case.module.meta.get(SOURCE, case.module)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    given = [_traced(node) for node in placeholders] if case.inputs is None else case.inputs
+    given = [_traced_value(node) for node in placeholders] if case.inputs is None else case.inputs
     inputs = [f"    {_input(value)},  # {node}" for node, value in zip(placeholders, given, strict=False)]
     chosen = {f.name: getattr(case.options, f.name) for f in fields(Options)}
     options = {name: value for name, value in chosen.items() if value != getattr(Options(), name)}
@@ -99,7 +99,7 @@ def script(error: Exception, case: Case) -> str:
     )
 
 
-def _traced(node: Any) -> Any:
+def _traced_value(node: Any) -> Any:
     return node.meta.get("val", node.meta.get("example_value"))
 
 

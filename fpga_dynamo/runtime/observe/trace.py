@@ -177,33 +177,17 @@ def _application_of(frame: Frame) -> int:
     return frame.application
 
 
+def report(event: Event) -> None:
+    """Give an event to all recorders."""
+    for recorder in recorders:
+        recorder.add(event)
+
+
 def task(item: ReadyTask, pe: ProcessingElement, start: float, stop: float) -> None:
-    """Report a finished task to all recorders."""
+    """Report a finished task."""
     graph = item.frame.graph
-    event = TaskEvent(
-        _application_of(item.frame), graph.name, item.task.name, pe.name, start, stop, item.task.arguments
-    )
-    for recorder in recorders:
-        recorder.add(event)
-
-
-def command(pe: str, name: str, start: float, stop: float, **arguments: Any) -> None:
-    """Report a part of a task to all recorders."""
-    for recorder in recorders:
-        recorder.add(CommandEvent(pe, name, start, stop, arguments))
-
-
-def counted(event: CountedEvent) -> None:
-    """Report a launch on a cycle simulator to all recorders."""
-    for recorder in recorders:
-        recorder.add(event)
-
-
-def decision(time: float, policy: str, queued: int, assigned: int, overhead: float) -> None:
-    """Report a scheduling decision to all recorders."""
-    event = DecisionEvent(time, policy, queued, assigned, overhead)
-    for recorder in recorders:
-        recorder.add(event)
+    application = _application_of(item.frame)
+    report(TaskEvent(application, graph.name, item.task.name, pe.name, start, stop, item.task.arguments))
 
 
 def application(frame: Frame, start: float | None, stop: float, pes: Iterable[ProcessingElement]) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from fpga_dynamo._native import bypass, critical_section, run_frame
 from fpga_dynamo.runtime.observe import trace
+from fpga_dynamo.runtime.observe.events import DecisionEvent
 from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
 from fpga_dynamo.runtime.scheduling.flight import Flight, taken_lock
 from fpga_dynamo.runtime.scheduling.policies import Assignment, Policy, make_policy
@@ -396,7 +397,7 @@ class Scheduler:
         """
         while True:
             try:
-                offers = flight.offers(now, self._expected)
+                offers = flight.offers(now, self._expected_seconds)
             except Exception as error:  # the policy's fault
                 self._fail(flight, error)
                 offers = []
@@ -408,7 +409,7 @@ class Scheduler:
             if not (flight.helping and flight.kept):
                 return
 
-    def _expected(self, item: ReadyTask) -> float:
+    def _expected_seconds(self, item: ReadyTask) -> float:
         """Seconds that a task takes, as the policy or the last runs say, whichever is more."""
         stated = min(self._dispatcher.policy.estimates(item.task).values(), default=0.0)  # none: refused when assigned
         return max(stated, item.frame.graph.durations[item.index])
@@ -449,7 +450,8 @@ class Scheduler:
         started = dispatcher.carry_out(assignments, now)
         if trace.recorders and begun:
             assigned = waiting - len(dispatcher.ready)
-            trace.decision(begun, dispatcher.policy.name, waiting, assigned, perf_counter() - begun)
+            event = DecisionEvent(begun, dispatcher.policy.name, waiting, assigned, perf_counter() - begun)
+            trace.report(event)
         for slot in started:
             self._hand_over(slot)
 

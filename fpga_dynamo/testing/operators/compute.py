@@ -22,8 +22,7 @@ from fpga_dynamo.testing.operators.table import (
 
 
 @operator(image, weight=5)
-def conv2d(b: Builder) -> None:
-    name, x = b.pick(image)
+def conv2d(b: Builder, name: str, x: torch.Tensor) -> None:
     channels = x.shape[1]
     groups = b.choose(*divisors(channels))
     out_channels = groups * b.choose(1, 2, 3, 4, 8, 16, 20) if groups < 8 else groups * b.choose(1, 2)
@@ -41,9 +40,8 @@ def conv2d(b: Builder) -> None:
 
 
 @operator(wide_image)
-def conv3x3(b: Builder) -> None:
+def conv3x3(b: Builder, name: str, x: torch.Tensor) -> None:
     """A convolution that Winograd's method can do."""
-    name, x = b.pick(wide_image)
     padding = b.choose(1, 0, 2, (0, 1))
     b.emit(
         f"OP({name})",
@@ -52,8 +50,7 @@ def conv3x3(b: Builder) -> None:
 
 
 @operator(image, weight=2)
-def depthwise_conv2d(b: Builder) -> None:
-    name, x = b.pick(image)
+def depthwise_conv2d(b: Builder, name: str, x: torch.Tensor) -> None:
     channels = x.shape[1]
     multiplier = b.choose(1, 1, 1, 2)
     kernel, dilation = b.choose(3, 1, 2, 5, (3, 1), (1, 5)), b.choose(1, 1, 2)
@@ -65,9 +62,8 @@ def depthwise_conv2d(b: Builder) -> None:
 
 
 @operator(image)
-def conv2d_by_activation(b: Builder) -> None:
+def conv2d_by_activation(b: Builder, name: str, x: torch.Tensor) -> None:
     """A convolution whose weight is computed by the graph, so it cannot be packed ahead."""
-    name, x = b.pick(image)
     weight, w = b.pick(vector)
     size = b.integer(1, 3)
     per_output = x.shape[1] * size * size
@@ -79,8 +75,7 @@ def conv2d_by_activation(b: Builder) -> None:
 
 
 @operator(image)
-def conv_transpose2d(b: Builder) -> None:
-    name, x = b.pick(image)
+def conv_transpose2d(b: Builder, name: str, x: torch.Tensor) -> None:
     stride = b.integer(1, 2)
     b.emit(
         f"OP({name})",
@@ -89,8 +84,7 @@ def conv_transpose2d(b: Builder) -> None:
 
 
 @operator(batched_matrix)
-def conv1d(b: Builder) -> None:
-    name, x = b.pick(batched_matrix)
+def conv1d(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(
         f"OP({name})",
         f"torch.nn.Conv1d({x.shape[1]}, {b.choose(1, 4, 16)}, {b.integer(1, 3)}, padding={b.integer(0, 1)}, "
@@ -99,47 +93,40 @@ def conv1d(b: Builder) -> None:
 
 
 @operator(image, weight=3)
-def batch_norm(b: Builder) -> None:
-    name, x = b.pick(image)
+def batch_norm(b: Builder, name: str, x: torch.Tensor) -> None:
     affine = b.choose("", "", ", affine=False")
     b.emit(f"OP({name})", f"torch.nn.BatchNorm2d({x.shape[1]}, eps={b.choose(1e-5, 1e-3)}{affine})")
 
 
 @operator(vector)
-def layer_norm(b: Builder) -> None:
-    name, x = b.pick(vector)
+def layer_norm(b: Builder, name: str, x: torch.Tensor) -> None:
     shape = list(x.shape[x.dim() - b.integer(1, min(x.dim(), 3)) :])
     affine = b.choose("", ", elementwise_affine=False", ", bias=False")
     b.emit(f"OP({name})", f"torch.nn.LayerNorm({shape}{affine})")
 
 
 @operator(vector)
-def rms_norm(b: Builder) -> None:
-    name, x = b.pick(vector)
+def rms_norm(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"OP({name})", f"torch.nn.RMSNorm({list(x.shape[-1:])}, eps=1e-5)")
 
 
 @operator(lambda t: matrix(t) and t.dim() <= 4)
-def group_norm(b: Builder) -> None:
-    name, x = b.pick(lambda t: matrix(t) and t.dim() <= 4)
+def group_norm(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"OP({name})", f"torch.nn.GroupNorm({b.choose(*divisors(x.shape[1]))}, {x.shape[1]})")
 
 
 @operator(image)
-def instance_norm(b: Builder) -> None:
-    name, x = b.pick(image)
+def instance_norm(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"OP({name})", f"torch.nn.InstanceNorm2d({x.shape[1]}, affine={b.flag()})")
 
 
 @operator(vector, weight=3)
-def linear(b: Builder) -> None:
-    name, x = b.pick(vector)
+def linear(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"OP({name})", f"torch.nn.Linear({x.shape[-1]}, {b.choose(1, 2, 10, 16, 17, 40)}, bias={b.flag()})")
 
 
 @operator(vector, weight=2)
-def matmul(b: Builder) -> None:
-    left, x = b.pick(vector)
+def matmul(b: Builder, left: str, x: torch.Tensor) -> None:
     inner = x.shape[-1]
 
     def fits(t: torch.Tensor) -> bool:
@@ -154,15 +141,13 @@ def matmul(b: Builder) -> None:
 
 
 @operator(batched_matrix)
-def bmm(b: Builder) -> None:
-    left, x = b.pick(batched_matrix)
+def bmm(b: Builder, left: str, x: torch.Tensor) -> None:
     right, _ = b.pick(lambda t: batched_matrix(t) and t.shape[0] == x.shape[0] and t.shape[1:] == x.shape[1:])
     b.emit(b.choose(f"torch.bmm({left}, {right}.mT)", f"torch.bmm({left}.mT, {right})"))
 
 
-@operator(matrix)
-def addmm(b: Builder) -> None:
-    left, x = b.pick(lambda t: matrix(t) and t.dim() == 2)
+@operator(matrix, first=lambda t: matrix(t) and t.dim() == 2)
+def addmm(b: Builder, left: str, x: torch.Tensor) -> None:
     right, _y = b.pick(lambda t: matrix(t) and t.dim() == 2 and t.shape[1] == x.shape[1])
     bias, _ = b.pick(lambda t: floating(t) and t.dim() <= 2 and t.numel() > 0)
     b.emit(f"torch.addmm({bias}, {left}, {right}.t(), beta={b.choose(1, 0.5)}, alpha={b.choose(1, 2)})")
@@ -177,21 +162,18 @@ def finite_matrix(t: torch.Tensor) -> bool:
 
 
 @operator(finite_matrix)
-def attention(b: Builder) -> None:
-    name, _ = b.pick(finite_matrix)
+def attention(b: Builder, name: str, _: torch.Tensor) -> None:
     b.emit(f"F.scaled_dot_product_attention(*[{name}.unsqueeze(1)] * 3, is_causal={b.flag()})")
 
 
 @operator(tokens, weight=3)
-def embedding(b: Builder) -> None:
-    name, _ = b.pick(tokens)
+def embedding(b: Builder, name: str, _: torch.Tensor) -> None:
     padding = b.choose("", ", padding_idx=0")
     b.emit(f"OP({as_index(name)})", f"torch.nn.Embedding({VOCABULARY}, {b.choose(4, 8, 16, 17)}{padding})")
 
 
 @operator(vector, weight=2)
-def scan(b: Builder) -> None:
-    name, x = b.pick(vector)
+def scan(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     of = b.choose(name, name, f"{name}.flip({dim})")
     scanned = b.choose(f"torch.cumsum({of}, {dim})", f"torch.cumprod({of}, {dim})", f"torch.logcumsumexp({of}, {dim})")
@@ -199,6 +181,5 @@ def scan(b: Builder) -> None:
 
 
 @operator(lambda t: truth(t) and t.dim() >= 1)
-def count_so_far(b: Builder) -> None:
-    name, x = b.pick(lambda t: truth(t) and t.dim() >= 1)
+def count_so_far(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"torch.{b.choose('cumsum', 'cumprod')}({name}, {b.dimension(x)})")

@@ -65,42 +65,36 @@ _CLAMPS = ("min=0", "max=0.5", "-0.5, 0.5", "min=-1, max=2", "0, 6", "0.5, -0.5"
 
 
 @operator(floating)
-def extreme_constant(b: Builder) -> None:
-    name, _ = b.pick(floating)
+def extreme_constant(b: Builder, name: str, _: torch.Tensor) -> None:
     number = b.choose("float('inf')", "float('-inf')", "-0.0", "1e-45", "-0.3", "float('nan')")
     b.emit(b.choose(*_WITH_CONSTANT).format(name, c=number))
 
 
 @operator(floating, weight=6)
-def unary(b: Builder) -> None:
-    name, _ = b.pick(floating)
+def unary(b: Builder, name: str, _: torch.Tensor) -> None:
     b.emit(b.choose(*_UNARY).format(name))
 
 
 @operator(floating)
-def dropout(b: Builder) -> None:
-    name, _ = b.pick(floating)
+def dropout(b: Builder, name: str, _: torch.Tensor) -> None:
     b.emit(f"OP({name})", f"torch.nn.Dropout({b.choose(0.5, 0.1, 0.0, 1.0)})")
 
 
 @operator(floating)
-def clamp(b: Builder) -> None:
-    name, _ = b.pick(floating)
+def clamp(b: Builder, name: str, _: torch.Tensor) -> None:
     b.emit(f"torch.clamp({name}, {b.choose(*_CLAMPS)})")
 
 
 @operator(floating)
-def power(b: Builder) -> None:
-    name, _ = b.pick(floating)
+def power(b: Builder, name: str, _: torch.Tensor) -> None:
     call = b.choose(
         "{} ** 2", "{} ** 3", "{}.abs() ** 0.5", "({}.abs() + 0.1) ** -1.5", "{} ** -1", "2.0 ** {}.clamp(-3, 3)"
     )
     b.emit(call.format(name))
 
 
-@operator(vector)
-def prelu(b: Builder) -> None:
-    name, x = b.pick(matrix)
+@operator(vector, first=matrix)
+def prelu(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"OP({name})", f"torch.nn.PReLU({b.choose(1, x.shape[1])})")
 
 
@@ -120,55 +114,48 @@ _BINARY = (
 
 
 @operator(floating, weight=5)
-def binary(b: Builder) -> None:
-    left, x = b.pick(floating)
+def binary(b: Builder, left: str, x: torch.Tensor) -> None:
     right, _ = b.pick(broadcasts_with(x.shape))
     b.emit(b.choose(*_BINARY).format(left, right))
 
 
 @operator(floating, weight=2)
-def with_scalar(b: Builder) -> None:
-    name, _ = b.pick(floating)
+def with_scalar(b: Builder, name: str, _: torch.Tensor) -> None:
     value = b.choose(2, 0.5, -1, 0.1, 3)
     b.emit(b.choose("{x} + {s}", "{x} * {s}", "{x} - {s}", "{s} - {x}", "{x} / {s}").format(x=name, s=value))
 
 
 @operator(vector)
-def constant(b: Builder) -> None:
+def constant(b: Builder, name: str, x: torch.Tensor) -> None:
     """A scale along the last dimension that the graph makes itself."""
-    name, x = b.pick(vector)
     size = x.shape[-1]
     b.emit(f"{name} * torch.linspace(0.5, 1.5, {size}, dtype={name}.dtype)")
 
 
 @operator(floating, weight=2)
-def compare(b: Builder) -> None:
-    left, x = b.pick(floating)
+def compare(b: Builder, left: str, x: torch.Tensor) -> None:
     relation = b.choose("<", ">", "<=", ">=", "==", "!=")
     right = b.choose("0", "0.5", b.pick(broadcasts_with(x.shape))[0])
     b.emit(f"{left} {relation} {right}")
 
 
 @operator(truth, weight=2)
-def where(b: Builder) -> None:
-    condition, c = b.pick(truth)
+def where(b: Builder, condition: str, c: torch.Tensor) -> None:
     left, x = b.pick(broadcasts_with(c.shape))
     right = b.choose("0.0", "-1.0", b.pick(broadcasts_with(torch.broadcast_shapes(c.shape, x.shape)))[0])
     b.emit(f"torch.where({condition}, {left}, {right})")
 
 
 @operator(truth)
-def logic(b: Builder) -> None:
-    name, _c = b.pick(truth)
+def logic(b: Builder, name: str, _: torch.Tensor) -> None:
     like, _ = b.pick(floating)
     call = b.choose("~{0}", "{0}.to({1}.dtype)", "{0}.sum()", "{0}.any()", "{0}.to(torch.int64)", "{0} & {0}")
     b.emit(call.format(name, like))
 
 
 @operator(floating)
-def cast(b: Builder) -> None:
+def cast(b: Builder, name: str, _: torch.Tensor) -> None:
     # What NaN becomes as an integer is undefined in C++, and so in PyTorch.
-    name, _ = b.pick(floating)
     b.emit(f"{name}.nan_to_num().clamp(-50, 50).to({b.choose('torch.int64', 'torch.int32')})")
 
 
@@ -176,8 +163,7 @@ def cast(b: Builder) -> None:
 
 
 @operator(vector, weight=2)
-def in_place(b: Builder) -> None:
-    name, _x = b.pick(vector)
+def in_place(b: Builder, name: str, _: torch.Tensor) -> None:
     call = b.choose(
         "{}.relu_()",
         "{}.add_(1)",
@@ -191,7 +177,6 @@ def in_place(b: Builder) -> None:
 
 
 @operator(vector)
-def in_place_binary(b: Builder) -> None:
-    name, x = b.pick(vector)
+def in_place_binary(b: Builder, name: str, x: torch.Tensor) -> None:
     other, _ = b.pick(lambda t: broadcasts_with(x.shape)(t) and torch.broadcast_shapes(t.shape, x.shape) == x.shape)
     b.emit(b.choose("{}.add_({})", "{}.mul_({}.clamp(-1, 1))", "{}.copy_({})").format(name, other), in_place=True)

@@ -38,8 +38,7 @@ def _number_each(b: Builder, name: str, x: torch.Tensor, size: int) -> str:
 
 
 @operator(vector, weight=2)
-def gathering(b: Builder) -> None:
-    name, x = b.pick(vector)
+def gathering(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     numbers = _some_numbers(b, x.shape[dim])
     colons = ":, " * (dim % x.dim())
@@ -47,15 +46,13 @@ def gathering(b: Builder) -> None:
 
 
 @operator(vector)
-def gathering_along(b: Builder) -> None:
-    name, x = b.pick(vector)
+def gathering_along(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     b.emit(f"torch.gather({name}, {dim}, {_number_each(b, name, x, x.shape[dim])})")
 
 
 @operator(vector)
-def scattering(b: Builder) -> None:
-    name, x = b.pick(vector)
+def scattering(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     numbers = _number_each(b, name, x, x.shape[dim])
     # Which of several elements stays is not said for `scatter`: it gets a number.
@@ -63,8 +60,7 @@ def scattering(b: Builder) -> None:
 
 
 @operator(vector)
-def adding_at(b: Builder) -> None:
-    name, x = b.pick(vector)
+def adding_at(b: Builder, name: str, x: torch.Tensor) -> None:
     numbers = f"torch.tensor({[b.integer(0, 4) for _ in range(x.shape[0])]})"
     b.emit(
         f"{name}.new_zeros(5, *{name}.shape[1:])."
@@ -73,8 +69,7 @@ def adding_at(b: Builder) -> None:
 
 
 @operator(vector)
-def ordering(b: Builder) -> None:
-    name, x = b.pick(vector)
+def ordering(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     count = b.integer(1, min(3, x.shape[dim]))
     b.emit(
@@ -84,44 +79,38 @@ def ordering(b: Builder) -> None:
 
 
 @operator(vector)
-def masking(b: Builder) -> None:
-    name, x = b.pick(vector)
+def masking(b: Builder, name: str, x: torch.Tensor) -> None:
     masks = [b.names[i] for i in b.candidates(lambda t: truth(t) and t.shape == x.shape)]
     condition = b.choose(f"({name} > 0)", *masks)
     b.emit(b.choose(f"{name}.masked_fill({condition}, 0.5)", f"{name} * {condition}"))
 
 
 @operator(truth)
-def filled_truth(b: Builder) -> None:
+def filled_truth(b: Builder, name: str, x: torch.Tensor) -> None:
     """A truth value that comes from a number, which need not be 0 or 1."""
-    name, x = b.pick(truth)
     number = b.choose("1", "2", "-1", "0.5", "float('nan')", "0")
     fills = [f"{name}.masked_fill(~{name}, {number})", f"torch.full_like({name}, {number})"]
     b.emit(b.choose(*fills, *([f"F.pad({name}, (1, 0), value={number})"] if x.dim() else [])))
 
 
 @operator(matrix)
-def triangle(b: Builder) -> None:
-    name, _ = b.pick(matrix)
+def triangle(b: Builder, name: str, _: torch.Tensor) -> None:
     b.emit(f"torch.{b.choose('tril', 'triu')}({name}, {b.integer(-1, 1)})")
 
 
 @operator(anything)
-def windows(b: Builder) -> None:
-    name, x = b.pick(anything)
+def windows(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     b.emit(f"{name}.unfold({dim}, {b.integer(1, min(3, x.shape[dim]))}, {b.integer(1, 2)})")
 
 
 @operator(tokens)
-def one_hot(b: Builder) -> None:
-    name, _ = b.pick(tokens)
+def one_hot(b: Builder, name: str, _: torch.Tensor) -> None:
     b.emit(f"F.one_hot({as_index(name)}, {VOCABULARY}).float()")
 
 
 @operator(integers, weight=2)
-def integer_arithmetic(b: Builder) -> None:
-    name, _ = b.pick(integers)
+def integer_arithmetic(b: Builder, name: str, _: torch.Tensor) -> None:
     call = b.choose(
         "{} + 1",
         "{} * 3 - 4",

@@ -11,9 +11,8 @@ _SMALL = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
 @operator(anything, weight=3)
-def view_read_twice(b: Builder) -> None:
+def view_read_twice(b: Builder, name: str, x: torch.Tensor) -> None:
     """A view that element-wise work reads widened; copies, products and results read it as it lies in memory."""
-    name, x = b.pick(anything)
     last, numel = x.shape[-1], x.numel()
     before = len(b.names)
     b.emit(
@@ -47,9 +46,8 @@ def view_read_twice(b: Builder) -> None:
 
 
 @operator(lambda t: t.dtype in _SMALL and t.numel() > 0, weight=2)
-def small_integers(b: Builder) -> None:
+def small_integers(b: Builder, name: str, x: torch.Tensor) -> None:
     """Arithmetic that wraps around, comparisons and casts."""
-    name, x = b.pick(lambda t: t.dtype in _SMALL and t.numel() > 0)
     other, _ = b.pick(lambda t: t.dtype == x.dtype and t.shape == x.shape)
     call = b.choose(
         "{0} + {1}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from fpga_dynamo.testing.builder import Builder
 from fpga_dynamo.testing.operators.compute import finite_matrix
 from fpga_dynamo.testing.operators.table import (
@@ -19,8 +21,7 @@ from fpga_dynamo.testing.operators.table import (
 
 
 @operator(volume, weight=2)
-def conv3d(b: Builder) -> None:
-    name, x = b.pick(volume)
+def conv3d(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(
         f"OP({name})",
         f"torch.nn.Conv3d({x.shape[1]}, {b.choose(1, 4, 8)}, {b.integer(1, 3)}, stride={b.integer(1, 2)}, "
@@ -29,8 +30,7 @@ def conv3d(b: Builder) -> None:
 
 
 @operator(lambda t: batched_matrix(t) or volume(t), weight=2)
-def pool_1d_or_3d(b: Builder) -> None:
-    name, x = b.pick(lambda t: batched_matrix(t) or volume(t))
+def pool_1d_or_3d(b: Builder, name: str, x: torch.Tensor) -> None:
     kind, kernel = b.choose("max", "avg"), b.integer(1, 3)
     b.emit(
         f"F.{kind}_pool{x.dim() - 2}d({name}, {kernel}, stride={b.integer(1, 2)}, padding={b.integer(0, kernel // 2)})"
@@ -38,8 +38,7 @@ def pool_1d_or_3d(b: Builder) -> None:
 
 
 @operator(lambda t: batched_matrix(t) or volume(t))
-def conv_transpose_1d_or_3d(b: Builder) -> None:
-    name, x = b.pick(lambda t: batched_matrix(t) or volume(t))
+def conv_transpose_1d_or_3d(b: Builder, name: str, x: torch.Tensor) -> None:
     kernel, stride = b.integer(1, 3), b.integer(1, 2)
     b.emit(
         f"OP({name})",
@@ -49,8 +48,7 @@ def conv_transpose_1d_or_3d(b: Builder) -> None:
 
 
 @operator(batched_matrix)
-def recurrent(b: Builder) -> None:
-    name, x = b.pick(batched_matrix)
+def recurrent(b: Builder, name: str, x: torch.Tensor) -> None:
     cell = b.choose("GRU", "LSTM", "RNN")
     b.emit(
         f"OP({name})[0]",
@@ -59,9 +57,8 @@ def recurrent(b: Builder) -> None:
     )
 
 
-@operator(finite_matrix)
-def encoder_layer(b: Builder) -> None:
-    name, x = b.pick(lambda t: finite_matrix(t) and t.shape[2] % 2 == 0)
+@operator(finite_matrix, first=lambda t: finite_matrix(t) and t.shape[2] % 2 == 0)
+def encoder_layer(b: Builder, name: str, x: torch.Tensor) -> None:
     width = x.shape[2]
     if b.flag():
         b.emit(
@@ -75,8 +72,7 @@ def encoder_layer(b: Builder) -> None:
 
 
 @operator(finite_matrix)
-def masked_attention(b: Builder) -> None:
-    name, x = b.pick(finite_matrix)
+def masked_attention(b: Builder, name: str, x: torch.Tensor) -> None:
     length = x.shape[1]
     query = f"{name}.unsqueeze(1).expand(-1, 4, -1, -1)"
     keys = f"{name}.unsqueeze(1).expand(-1, 2, -1, -1)"
@@ -92,15 +88,13 @@ _PRODUCTS = ("bij,bkj->bik", "bij,bij->b", "bij,bij->bj", "bij,bik->bjk", "bij,b
 
 
 @operator(batched_matrix)
-def einsum(b: Builder) -> None:
-    left, x = b.pick(batched_matrix)
+def einsum(b: Builder, left: str, x: torch.Tensor) -> None:
     right, _ = b.pick(lambda t: batched_matrix(t) and t.shape == x.shape)
     b.emit(f"torch.einsum('{b.choose(*_PRODUCTS)}', {left}, {right})")
 
 
-@operator(matrix)
-def cross_entropy(b: Builder) -> None:
-    name, x = b.pick(lambda t: matrix(t) and t.shape[1] >= VOCABULARY)
+@operator(matrix, first=lambda t: matrix(t) and t.shape[1] >= VOCABULARY)
+def cross_entropy(b: Builder, name: str, x: torch.Tensor) -> None:
     labels, _ = b.pick(lambda t: tokens(t) and t.shape == x.shape[:1] + x.shape[2:])
     b.emit(f"F.cross_entropy({name}, {as_index(labels)}, reduction={b.choose('mean', 'sum', 'none')!r})")
 
@@ -120,24 +114,21 @@ _LOSSES = (
 
 
 @operator(vector, weight=2)
-def loss(b: Builder) -> None:
-    name, x = b.pick(vector)
+def loss(b: Builder, name: str, x: torch.Tensor) -> None:
     other, _ = b.pick(lambda t: floating(t) and t.shape == x.shape)
     b.emit(b.choose(*_LOSSES).format(name, other))
 
 
 @operator(vector)
-def gate(b: Builder) -> None:
-    name, x = b.pick(vector)
+def gate(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     if x.shape[dim] % 2 == 0:
         b.emit(f"F.glu({name}, {dim})")
 
 
-@operator(vector)
-def rotation(b: Builder) -> None:
+@operator(vector, first=lambda t: matrix(t) and t.shape[-1] % 2 == 0)
+def rotation(b: Builder, name: str, x: torch.Tensor) -> None:
     """Rotary position embedding."""
-    name, x = b.pick(lambda t: matrix(t) and t.shape[-1] % 2 == 0)
     half = x.shape[-1] // 2
     angle = f"torch.arange({x.shape[-2]}, dtype={name}.dtype).unsqueeze(1) / 10 ** torch.linspace(0, 1, {x.shape[-1]})"
     turned = f"torch.cat([-{name}[..., {half}:], {name}[..., :{half}]], -1)"
@@ -145,14 +136,12 @@ def rotation(b: Builder) -> None:
 
 
 @operator(vector)
-def normalised(b: Builder) -> None:
-    name, x = b.pick(vector)
+def normalised(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"F.normalize({name}, dim={b.dimension(x)})")
 
 
 @operator(truth)
-def chosen_by_any(b: Builder) -> None:
+def chosen_by_any(b: Builder, condition: str, _: torch.Tensor) -> None:
     """A number of the graph that a comparison yields scales a tensor."""
-    condition, _ = b.pick(truth)
     name, _x = b.pick(vector)
     b.emit(f"{name} * {condition}.{b.choose('any', 'all', 'sum')}()")

@@ -10,8 +10,7 @@ from fpga_dynamo.testing.operators.table import anything, divisors, image, opera
 
 
 @operator(anything, weight=2)
-def cat(b: Builder) -> None:
-    name, x = b.pick(anything)
+def cat(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
 
     def stacks(t: torch.Tensor) -> bool:
@@ -26,15 +25,13 @@ def cat(b: Builder) -> None:
 
 
 @operator(anything)
-def stack(b: Builder) -> None:
-    name, x = b.pick(anything)
+def stack(b: Builder, name: str, x: torch.Tensor) -> None:
     other, _ = b.pick(lambda t: t.shape == x.shape and t.dtype == x.dtype)
     b.emit(f"torch.stack([{name}, {other}], dim={b.integer(0, x.dim())})")
 
 
 @operator(anything, weight=2)
-def split(b: Builder) -> None:
-    name, x = b.pick(anything)
+def split(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     size = x.shape[dim]
     if size < 2:
@@ -47,8 +44,7 @@ def split(b: Builder) -> None:
 
 
 @operator(anything, weight=2)
-def slicing(b: Builder) -> None:
-    name, x = b.pick(anything)
+def slicing(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.integer(0, x.dim() - 1)
     start, step = b.integer(0, x.shape[dim] - 1), b.choose(1, 1, 2, 3)
     colons = ":, " * dim
@@ -58,8 +54,7 @@ def slicing(b: Builder) -> None:
 
 
 @operator(anything, weight=2)
-def permute(b: Builder) -> None:
-    name, x = b.pick(anything)
+def permute(b: Builder, name: str, x: torch.Tensor) -> None:
     if b.flag():
         b.emit(f"{name}.transpose({b.dimension(x)}, {b.dimension(x)})")
     else:
@@ -67,8 +62,7 @@ def permute(b: Builder) -> None:
 
 
 @operator(anything, weight=2)
-def reshape(b: Builder) -> None:
-    name, x = b.pick(anything)
+def reshape(b: Builder, name: str, x: torch.Tensor) -> None:
     size = b.choose(*divisors(x.numel()))
     kinds = [
         f"{name}.flatten({b.integer(0, x.dim() - 1)})",
@@ -82,30 +76,26 @@ def reshape(b: Builder) -> None:
     b.emit(b.choose(*kinds))
 
 
-@operator(anything)
-def expand(b: Builder) -> None:
-    name, x = b.pick(lambda t: anything(t) and (1 in t.shape or t.dim() <= 2))
+@operator(anything, first=lambda t: anything(t) and (1 in t.shape or t.dim() <= 2))
+def expand(b: Builder, name: str, x: torch.Tensor) -> None:
     shape = [3 if n == 1 else n for n in x.shape] if 1 in x.shape else [2, *x.shape]
     b.emit(b.choose(f"{name}.expand({shape})", f"{name}.repeat({[2] + [1] * (x.dim() - 1)})"))
 
 
 @operator(image)
-def channel_shuffle(b: Builder) -> None:
-    name, x = b.pick(image)
+def channel_shuffle(b: Builder, name: str, x: torch.Tensor) -> None:
     n, c, h, w = x.shape
     groups = b.choose(*divisors(c))
     b.emit(f"{name}.view({n}, {groups}, {c // groups}, {h}, {w}).transpose(1, 2).reshape({n}, {c}, {h}, {w})")
 
 
 @operator(vector)
-def pad(b: Builder) -> None:
-    name, x = b.pick(vector)
+def pad(b: Builder, name: str, x: torch.Tensor) -> None:
     amounts = [b.choose(1, 0, 2, -1) for _ in range(2 * b.integer(1, min(2, x.dim())))]
     value = b.choose("", ", value=1.5", ", value=float('-inf')")
     b.emit(f"F.pad({name}, {amounts}{value})")
 
 
 @operator(anything)
-def flip(b: Builder) -> None:
-    name, x = b.pick(anything)
+def flip(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(b.choose(f"torch.flip({name}, [{b.dimension(x)}])", f"torch.roll({name}, 1, {b.dimension(x)})"))

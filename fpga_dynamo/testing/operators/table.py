@@ -25,12 +25,21 @@ class Operator:
 
 TABLE: list[Operator] = []
 
+Build = Callable[[Builder, str, torch.Tensor], None]
+"""Emits an instruction; it gets the name and a sample of the first operand."""
 
-def operator(suits: Suits, weight: int = 1) -> Callable[[Callable[[Builder], None]], Callable[[Builder], None]]:
-    """Adds a builder to the table, `weight` times, so that it is drawn that much more often."""
 
-    def register(build: Callable[[Builder], None]) -> Callable[[Builder], None]:
-        TABLE.extend([Operator(build.__name__.strip("_"), suits, build)] * weight)
+def operator(suits: Suits, weight: int = 1, *, first: Suits | None = None) -> Callable[[Build], Build]:
+    """Adds a builder to the table, `weight` times, so that it is drawn that much more often.
+
+    suits: what its first operand may be, or, if `first` says more, what a graph must have for the operator to be drawn.
+    """
+
+    def register(build: Build) -> Build:
+        def with_first(b: Builder) -> None:
+            build(b, *b.pick(first or suits))
+
+        TABLE.extend([Operator(build.__name__.strip("_"), suits, with_first)] * weight)
         return build
 
     return register

@@ -9,8 +9,7 @@ from fpga_dynamo.testing.operators.table import image, operator, vector
 
 
 @operator(image, weight=2)
-def max_pool(b: Builder) -> None:
-    name, x = b.pick(image)
+def max_pool(b: Builder, name: str, x: torch.Tensor) -> None:
     kernel = (b.integer(1, 3), b.integer(1, 3))
     padding = (b.integer(0, kernel[0] // 2), b.integer(0, kernel[1] // 2))
     stride = b.choose("None", 1, 2, (2, 1), 3)
@@ -22,8 +21,7 @@ def max_pool(b: Builder) -> None:
 
 
 @operator(image, weight=2)
-def avg_pool(b: Builder) -> None:
-    name, _ = b.pick(image)
+def avg_pool(b: Builder, name: str, _: torch.Tensor) -> None:
     kernel = (b.integer(1, 3), b.integer(1, 3))
     padding = (b.integer(0, kernel[0] // 2), b.integer(0, kernel[1] // 2))
     divisor = b.choose("", "", ", divisor_override=3")
@@ -34,24 +32,21 @@ def avg_pool(b: Builder) -> None:
 
 
 @operator(image, weight=2)
-def adaptive_pool(b: Builder) -> None:
-    name, _ = b.pick(image)
+def adaptive_pool(b: Builder, name: str, _: torch.Tensor) -> None:
     size = b.choose(1, (1, 1), 2, (3, 2), 7, (None, 2))
     b.emit(f"F.adaptive_{b.choose('avg', 'avg', 'max')}_pool2d({name}, {size})")
 
 
 @operator(image)
-def interpolate(b: Builder) -> None:
-    name, _ = b.pick(image)
+def interpolate(b: Builder, name: str, _: torch.Tensor) -> None:
     size = b.choose("scale_factor=2", "size=(5, 7)", "scale_factor=1.5", "scale_factor=0.5", "size=(3, 3)")
     corners = ", align_corners="
     mode = b.choose("'nearest'", f"'bilinear'{corners}False", f"'bilinear'{corners}True", "'bicubic'")
     b.emit(f"F.interpolate({name}, {size}, mode={mode})")
 
 
-@operator(image)
-def pixel_shuffle(b: Builder) -> None:
-    name, _ = b.pick(lambda t: image(t) and t.shape[1] % 4 == 0)
+@operator(image, first=lambda t: image(t) and t.shape[1] % 4 == 0)
+def pixel_shuffle(b: Builder, name: str, _: torch.Tensor) -> None:
     b.emit(f"F.pixel_shuffle({name}, 2)")
 
 
@@ -65,40 +60,34 @@ def _some_dimensions(b: Builder, x: torch.Tensor) -> str:
 
 
 @operator(vector, weight=3)
-def reduction(b: Builder) -> None:
-    name, x = b.pick(vector)
+def reduction(b: Builder, name: str, x: torch.Tensor) -> None:
     function = b.choose("mean", "sum", "amax", "amin")
     b.emit(f"{name}.{function}({_some_dimensions(b, x)}, keepdim={b.flag()})")
 
 
 @operator(vector)
-def reduction_of_all(b: Builder) -> None:
-    name, _ = b.pick(vector)
+def reduction_of_all(b: Builder, name: str, _: torch.Tensor) -> None:
     b.emit(f"{name}.{b.choose('mean', 'sum', 'amax', 'max', 'argmax', 'prod')}()")
 
 
 @operator(vector)
-def arg_reduction(b: Builder) -> None:
-    name, x = b.pick(vector)
+def arg_reduction(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"{name}.{b.choose('argmax', 'argmin')}({b.dimension(x)}, keepdim={b.flag()})")
 
 
 @operator(vector)
-def variance(b: Builder) -> None:
-    name, x = b.pick(vector)
+def variance(b: Builder, name: str, x: torch.Tensor) -> None:
     function = b.choose("var({}, correction=0, keepdim={})", "std({}, keepdim={})", "norm(dim={}, keepdim={})")
     b.emit(f"{name}." + function.format(_some_dimensions(b, x), b.flag()))
 
 
 @operator(vector)
-def max_with_indices(b: Builder) -> None:
-    name, x = b.pick(vector)
+def max_with_indices(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"torch.max({name}, {b.dimension(x)})", results=2)
 
 
 @operator(vector, weight=2)
-def softmax(b: Builder) -> None:
-    name, x = b.pick(vector)
+def softmax(b: Builder, name: str, x: torch.Tensor) -> None:
     b.emit(f"F.{b.choose('softmax', 'log_softmax')}({name}, dim={b.dimension(x)})")
 
 
@@ -106,8 +95,7 @@ def softmax(b: Builder) -> None:
 
 
 @operator(vector, weight=2)
-def foreign(b: Builder) -> None:
-    name, x = b.pick(vector)
+def foreign(b: Builder, name: str, x: torch.Tensor) -> None:
     dim = b.dimension(x)
     call = b.choose(
         "torch.cumsum({x}, {d})",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from fpga_dynamo.plotting import Figure, FigureCanvasAgg
@@ -67,21 +67,31 @@ def response_by_system(results: Results) -> Figure | None:
     return figure
 
 
-def execution_by_application(results: Results) -> Figure | None:
-    """Execution time of each application against rate, on the richest system: a line for each policy."""
-    names = list(dict.fromkeys(row["application"] for row in results.applications))
-    system = results.richest()
-    figure, axes = _figure(len(names))
-    for ax, name in zip(axes, names, strict=True):
-        curves = [
-            (policy, results.application_curve(name, "execution_ms", system=system, policy=policy))
-            for policy in results.policies
-        ]
-        _lines(ax, curves)
-        ax.set_title(name, fontsize=8)
-        ax.set_ylabel("execution (ms)", fontsize=7)
+Curve = tuple[str, Sequence[tuple[float, float]]]
+"""A label, and (rate, value) of each rate."""
+
+
+def _panels(panels: Mapping[str, Sequence[Curve]], unit: str, linear: Collection[str] = ()) -> Figure:
+    """A panel for each title, with a line for each curve. linear: titles of panels without a logarithmic axis."""
+    figure, axes = _figure(len(panels))
+    for ax, (title, curves) in zip(axes, panels.items(), strict=True):
+        _lines(ax, curves, title not in linear)
+        ax.set_title(title, fontsize=8)
+        ax.set_ylabel(unit, fontsize=7)
     _legend(figure, axes[0])
     return figure
+
+
+def execution_by_application(results: Results) -> Figure | None:
+    """Execution time of each application against rate, on the richest system: a line for each policy."""
+    system = results.richest()
+
+    def curves(name: str) -> list[Curve]:
+        of = results.application_curve
+        return [(policy, of(name, "execution_ms", system=system, policy=policy)) for policy in results.policies]
+
+    names = dict.fromkeys(row["application"] for row in results.applications)
+    return _panels({name: curves(name) for name in names}, "execution (ms)")
 
 
 def response_by_policy(results: Results) -> Figure | None:
@@ -89,47 +99,45 @@ def response_by_policy(results: Results) -> Figure | None:
     if len(results.systems) < 2:
         return None
     systems = spread(results.systems, len(COLOURS))
-    figure, axes = _figure(len(results.policies))
-    for ax, policy in zip(axes, results.policies, strict=True):
-        _lines(ax, [(results.title(s), results.curve("mean_ms", system=s, policy=policy)) for s in systems])
-        ax.set_title(policy, fontsize=8)
-        ax.set_ylabel("mean response (ms)", fontsize=7)
-    _legend(figure, axes[0])
-    return figure
+    panels = {
+        policy: [(results.title(s), results.curve("mean_ms", system=s, policy=policy)) for s in systems]
+        for policy in results.policies
+    }
+    return _panels(panels, "mean response (ms)")
 
 
 def percentiles(results: Results) -> Figure | None:
     """Percentiles of the response on the richest system: a panel for each policy."""
     system = results.richest()
-    figure, axes = _figure(len(results.policies))
-    for ax, policy in zip(axes, results.policies, strict=True):
-        columns = (("median", "p50_ms"), ("95 %", "p95_ms"), ("99 %", "p99_ms"))
-        _lines(ax, [(label, results.curve(column, system=system, policy=policy)) for label, column in columns])
-        ax.set_title(policy, fontsize=8)
-        ax.set_ylabel("response (ms)", fontsize=7)
-    _legend(figure, axes[0])
-    return figure
+    columns = (("median", "p50_ms"), ("95 %", "p95_ms"), ("99 %", "p99_ms"))
+    panels = {
+        policy: [(label, results.curve(column, system=system, policy=policy)) for label, column in columns]
+        for policy in results.policies
+    }
+    return _panels(panels, "response (ms)")
 
 
-def _by_rate(results: Results, rows: Sequence[tuple[str, str | Callable[[Any], float], bool]]) -> Figure:
+_Columns = Mapping[str, str | Callable[[Row], float]]
+
+
+def _by_rate(results: Results, columns: _Columns, linear: Collection[str] = ()) -> Figure:
+    """A panel for each column of the richest system's runs, by its title, with a line for each policy."""
     system = results.richest()
-    figure, axes = _figure(len(rows))
-    for ax, (title, column, logarithmic) in zip(axes, rows, strict=True):
-        curves = [(policy, results.curve(column, system=system, policy=policy)) for policy in results.policies]
-        _lines(ax, curves, logarithmic)
-        ax.set_title(title, fontsize=8)
-    _legend(figure, axes[0])
-    return figure
+    panels = {
+        title: [(policy, results.curve(column, system=system, policy=policy)) for policy in results.policies]
+        for title, column in columns.items()
+    }
+    return _panels(panels, "", linear)
 
 
 def utilisation(results: Results) -> Figure | None:
     """How busy the units of the richest system are, and what it serves."""
-    rows: list[tuple[str, str | Callable[[Any], float], bool]] = [
-        ("processor cores busy (share)", "busy_cpu", False),
-        ("compute units busy (share)", "busy_pl", False),
-        ("served (1/s)", "throughput", False),
-    ]
-    return _by_rate(results, rows)
+    columns = {
+        "processor cores busy (share)": "busy_cpu",
+        "compute units busy (share)": "busy_pl",
+        "served (1/s)": "throughput",
+    }
+    return _by_rate(results, columns, linear=columns)
 
 
 def _millijoules(row: Row) -> float:
@@ -139,21 +147,18 @@ def _millijoules(row: Row) -> float:
 
 def energy(results: Results) -> Figure | None:
     """Energy of an instance and power of the richest system."""
-    rows: list[tuple[str, str | Callable[[Any], float], bool]] = [
-        ("energy per instance (mJ)", _millijoules, False),
-        ("power (W)", "watts", False),
-    ]
-    return _by_rate(results, rows)
+    columns: _Columns = {"energy per instance (mJ)": _millijoules, "power (W)": "watts"}
+    return _by_rate(results, columns, linear=columns)
 
 
 def overhead(results: Results) -> Figure | None:
     """What scheduling costs on the richest system."""
-    rows: list[tuple[str, str | Callable[[Any], float], bool]] = [
-        ("scheduling time per task (us)", "us_a_decision", True),
-        ("scheduler busy (share)", "deciding", False),
-        ("most tasks waiting", "most_waiting", True),
-    ]
-    return _by_rate(results, rows)
+    columns = {
+        "scheduling time per task (us)": "us_a_decision",
+        "scheduler busy (share)": "deciding",
+        "most tasks waiting": "most_waiting",
+    }
+    return _by_rate(results, columns, linear=["scheduler busy (share)"])
 
 
 def fronts(results: Results) -> Figure | None:

@@ -59,7 +59,7 @@ def made_again(
         return ""
     before = old.get("made_by", {})
     changed = [name for name, value in new["made_by"].items() if before.get(name, value) != value]
-    changed += [f"the {part}" for part in ("systems", "workload") if _described(old, part) != _described(new, part)]
+    changed += [f"the {part}" for part in ("systems", "workload") if _part_of(old, part) != _part_of(new, part)]
     if not before:
         changed = ["the code that made them is not recorded"]
     elif changed:
@@ -76,7 +76,7 @@ def _place(study: Mapping[str, Any], row: Mapping[str, Any]) -> str | None:
         return None
 
 
-def _described(study: Mapping[str, Any], part: str) -> Any:
+def _part_of(study: Mapping[str, Any], part: str) -> Any:
     if part == "workload":
         return study.get("workload")
     return sorted(json.dumps(one, sort_keys=True, default=str) for one in study.get("systems", []))

@@ -175,10 +175,10 @@ def overheads(policy: str = "eft", tasks: int = 600) -> tuple[DecisionCost, floa
     the tasks assigned.
     """
     pes = [ProcessingElement(f"pe{i}", "PS") for i in range(4)]
-    chain = _paced([(i - 1,) if i else () for i in range(tasks)])
-    on_one = _recorded(policy, pes[:1], [chain])
-    lone = _recorded(policy, pes, [_paced([()])] * 60)
-    wide = _recorded(policy, pes, [_paced([()] * count) for count in (1, 2, 4, 8, 16, 32) for _ in range(6)])
+    chain = _paced_graph([(i - 1,) if i else () for i in range(tasks)])
+    on_one = _record(policy, pes[:1], [chain])
+    lone = _record(policy, pes, [_paced_graph([()])] * 60)
+    wide = _record(policy, pes, [_paced_graph([()] * count) for count in (1, 2, 4, 8, 16, 32) for _ in range(6)])
     found: dict[int, list[float]] = defaultdict(list)
     for event in (*on_one.decisions, *lone.decisions, *wide.decisions):
         found[event.assigned].append(event.overhead)
@@ -193,12 +193,12 @@ def overheads(policy: str = "eft", tasks: int = 600) -> tuple[DecisionCost, floa
     return cost, max(0.0, between - decision) + max(0.0, late)
 
 
-def _paced(dependencies: Sequence[tuple[int, ...]]) -> TaskGraph:
+def _paced_graph(dependencies: Sequence[tuple[int, ...]]) -> TaskGraph:
     run = pace({"PS": PACE})
     return TaskGraph("paced", [Task(f"t{i}", {"PS": PACE}, run, after) for i, after in enumerate(dependencies)])
 
 
-def _recorded(policy: str, pes: Sequence[ProcessingElement], graphs: Sequence[TaskGraph]) -> TraceRecorder:
+def _record(policy: str, pes: Sequence[ProcessingElement], graphs: Sequence[TaskGraph]) -> TraceRecorder:
     """The events of graphs that run one after the other, with pauses, so that all threads sleep in between."""
     recorder = TraceRecorder()
     with RealTime(pes, policy, recorder=recorder) as elements:

@@ -63,14 +63,9 @@ class Point:
 
 
 @dataclass(frozen=True)
-class RunRow:
+class RunRow(Point):
     """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.Run`."""
 
-    key: str
-    system: int
-    policy: str
-    rate: float
-    seed: int
     instances: int
     capacity: float
     """Instances a second that the system can serve at most, in this mix."""
@@ -116,7 +111,7 @@ class Sweep:
     def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
         known_keys("sweep", description, _KEYS)
         self.name = text("sweep", description, "name", "sweep")
-        system = _included("system", description, folder)
+        system = _table_or_file("system", description, folder)
         grid = table("sweep", description, "grid")
         axes = []
         for axis, values in grid.items():
@@ -134,7 +129,7 @@ class Sweep:
                 _set(changed, axis, value)
             self.systems.append(System(changed))
             kept.append(changed)
-        self.workload = Workload(_included("workload", description, folder), folder)
+        self.workload = Workload(_table_or_file("workload", description, folder), folder)
         policies = description.get("policies")
         if policies is not None and not (isinstance(policies, list) and policies and all(map(_is_name, policies))):
             raise StudyError(f"sweep: policies must be a list of names, not {shown(policies)}")
@@ -217,11 +212,7 @@ def rows(run: Run, system: System, point: Point, most: float) -> tuple[RunRow, l
     cpu = [run.busy[name] / span for name, unit in system.pes if unit.is_cpu]
     pl = [run.busy[name] / span for name, unit in system.pes if not unit.is_cpu]
     row = RunRow(
-        key=point.key,
-        system=point.system,
-        policy=point.policy,
-        rate=point.rate,
-        seed=point.seed,
+        **vars(point),
         instances=len(responses),
         capacity=most,
         mean_ms=float(responses.mean()) if len(responses) else 0.0,
@@ -353,7 +344,7 @@ def _prune(path: Path, wanted: set[str]) -> set[str]:
     return {row["key"] for row in good}
 
 
-def _included(key: str, description: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+def _table_or_file(key: str, description: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     """A table, or that of the file that is named."""
     value = description.get(key)
     if isinstance(value, str):

@@ -12,7 +12,7 @@ from xclbin_build.check.loops import Check, Loop
 from xclbin_build.hls import frontend, pure
 from xclbin_build.hls.clang import SourceError
 from xclbin_build.hls.processes import Process
-from xclbin_build.hls.translation import Compiled, compiled
+from xclbin_build.hls.translation import Compiled, compile_sources
 
 SOURCE = """
     #include <hls_vector.h>
@@ -83,7 +83,7 @@ KINDS = """
 def unit(tmp_path: Path) -> Compiled:
     path = tmp_path / "kernel.cpp"
     path.write_text(textwrap.dedent(SOURCE))
-    return compiled(path)
+    return compile_sources(path)
 
 
 def checked(unit: Compiled) -> Check:
@@ -114,7 +114,7 @@ def test_constant_integers_make_operators_of_their_own(tmp_path: Path, monkeypat
     monkeypatch.setattr(inlining, "MOST_INLINED", 1)
     path = tmp_path / "kernel.cpp"
     path.write_text(textwrap.dedent(KINDS))
-    unit = compiled(path)
+    unit = compile_sources(path)
     found = pure.find(unit.raw, "top", pure.Calls(unit.raw))
     assert [one.constants for one in found] == [((1, "0"),), ((1, "1"),)]
     loops = named(checked(unit))

@@ -12,7 +12,7 @@ from xclbin_build.check.run import CheckedPart, check_source
 from xclbin_build.cli import main
 from xclbin_build.hls import clang
 from xclbin_build.hls.clang import SourceError
-from xclbin_build.hls.translation import compiled
+from xclbin_build.hls.translation import compile_sources
 
 MACROS = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "W2", "S2", "I2", "SA", "SB", "IA", "IB", "ID", "DEST", "IN", "OUT", "DEPTH"]
 
@@ -147,7 +147,7 @@ def loops(parts: list[CheckedPart]) -> dict[str, int | None]:
 def test_sources_of_a_design_are_linked(design: Path) -> None:
     found = check_source(design / "top.cpp", "top", others=[design / "parts.cpp"])
     assert loops(found) == {"spread": 2, "gather": 1}
-    whole = compiled(design / "top.cpp", design / "parts.cpp")
+    whole = compile_sources(design / "top.cpp", design / "parts.cpp")
     assert {pragma.kind for pragma in whole.source.pragmas.values()} == {"array_partition", "pipeline"}
     assert len(whole.source.pragmas) == 3 and len(whole.source.loops) == 3
 

@@ -8,13 +8,13 @@ by s. So no product with an inserted zero is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch.fx import Node
 
 from fpga_dynamo.ir.graph import argument, operand, shape
 from fpga_dynamo.ir.view import ceil_div
+from fpga_dynamo.lowering.tracing.backward import each_axis
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,12 @@ def axes(node: Node) -> list[list[Axis]]:
     """For each axis of the images of an `aten.convolution`, outermost first, its phases."""
     kernel, size = shape(operand(node, 1))[2:], shape(node)[2:]
     stride, padding, dilation = (
-        _per_axis(argument(node, name, i), len(size)) for i, name in ((3, "stride"), (4, "padding"), (5, "dilation"))
+        each_axis(argument(node, name, i), len(size)) for i, name in ((3, "stride"), (4, "padding"), (5, "dilation"))
     )
     rows = zip(kernel, stride, padding, dilation, size, strict=True)
     if argument(node, "transposed", 6):
         return [_phases(*row) for row in rows]
     return [[Axis(tuple(range(k)), s, p, d, out)] for k, s, p, d, out in rows]
-
-
-def _per_axis(given: Sequence[int], rank: int) -> list[int]:
-    return list(given) if len(given) == rank else list(given) * rank
 
 
 def _phases(kernel: int, stride: int, padding: int, dilation: int, out: int) -> list[Axis]:

@@ -27,10 +27,6 @@ def _bounds(p: MicroProgram, x: Operand | float, low: float | None, high: float 
     return p.op("COPY", x) if result is x else result
 
 
-def _clamp(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return _bounds(p, x[0], argument(n, "min", 1), argument(n, "max", 2))
-
-
 def _clamp_tensor(p: MicroProgram, n: Node, x: Operands) -> Operand:
     if len(x) == 3:
         return p.op("MIN", x[2], p.op("MAX", x[1], x[0]))  # of equal operands the second, as in _bounds
@@ -44,10 +40,6 @@ def _hardtanh(p: MicroProgram, n: Node, x: Operands) -> Operand:
 def _leaky_relu(p: MicroProgram, n: Node, x: Operands) -> Operand:
     slope = argument(n, "negative_slope", 1, 0.01)
     return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], p.op("MUL", x[0], slope))
-
-
-def _silu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", x[0], p.op("SIGMOID", x[0]))
 
 
 def _gelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -72,10 +64,6 @@ def _hardswish(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("MUL", p.op("MUL", x[0], gate), 1 / 6)
 
 
-def _hardsigmoid(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", _bounds(p, p.op("ADD", x[0], 3.0), 0.0, 6.0), 1 / 6)
-
-
 def _softplus_of(p: MicroProgram, x: Operand | float, beta: float, threshold: float) -> Operand:
     scaled = p.op("MUL", x, beta)
     smooth = p.op("LOG1P", p.op("EXP", scaled))
@@ -88,22 +76,10 @@ def _softplus(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return _softplus_of(p, x[0], float(argument(n, "beta", 1, 1)), float(argument(n, "threshold", 2, 20)))
 
 
-def _mish(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", x[0], p.op("TANH", _softplus_of(p, x[0], 1.0, 20.0)))
-
-
 def _celu(p: MicroProgram, n: Node, x: Operands) -> Operand:
     alpha = float(argument(n, "alpha", 1, 1))
     negative = p.op("MUL", p.op("EXPM1", p.op("DIV", x[0], alpha)), alpha)
     return p.op("WHERE", p.op("LT", x[0], 0.0), negative, x[0])
-
-
-def _threshold(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("WHERE", p.op("LE", x[0], x[1]), x[2], x[0])
-
-
-def _prelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], p.op("MUL", x[0], x[1]))
 
 
 def _logit(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -122,7 +98,7 @@ ACTIVATION_RULES: dict[Any, Rule] = {
     aten.tanh.default: direct("TANH"),
     aten.sigmoid.default: direct("SIGMOID"),
     aten.relu.default: direct("RELU"),
-    aten.clamp.default: _clamp,
+    aten.clamp.default: lambda p, n, x: _bounds(p, x[0], argument(n, "min", 1), argument(n, "max", 2)),
     aten.clamp.Tensor: _clamp_tensor,
     aten.clamp_min.default: _bound("MAX"),
     aten.clamp_max.default: _bound("MIN"),
@@ -130,16 +106,16 @@ ACTIVATION_RULES: dict[Any, Rule] = {
     aten.clamp_max.Tensor: direct("MIN"),
     aten.hardtanh.default: _hardtanh,
     aten.leaky_relu.default: _leaky_relu,
-    aten.silu.default: _silu,
+    aten.silu.default: lambda p, n, x: p.op("MUL", x[0], p.op("SIGMOID", x[0])),
     aten.gelu.default: _gelu,
     aten.elu.default: _elu,
     aten.hardswish.default: _hardswish,
-    aten.hardsigmoid.default: _hardsigmoid,
+    aten.hardsigmoid.default: lambda p, n, x: p.op("MUL", _bounds(p, p.op("ADD", x[0], 3.0), 0.0, 6.0), 1 / 6),
     aten.softplus.default: _softplus,
-    aten.mish.default: _mish,
+    aten.mish.default: lambda p, n, x: p.op("MUL", x[0], p.op("TANH", _softplus_of(p, x[0], 1.0, 20.0))),
     aten.celu.default: _celu,
-    aten.threshold.default: _threshold,
-    aten._prelu_kernel.default: _prelu,
+    aten.threshold.default: lambda p, n, x: p.op("WHERE", p.op("LE", x[0], x[1]), x[2], x[0]),
+    aten._prelu_kernel.default: lambda p, n, x: p.op("WHERE", p.op("GT", x[0], 0.0), x[0], p.op("MUL", x[0], x[1])),
     aten.logit.default: _logit,
 }
 

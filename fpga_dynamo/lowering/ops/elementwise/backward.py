@@ -18,18 +18,6 @@ from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.rule import Operands, Rule
 
 
-def _threshold(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("WHERE", p.op("LE", x[1], x[2]), 0.0, x[0])
-
-
-def _sigmoid(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", p.op("MUL", x[0], p.op("SUB", 1.0, x[1])), x[1])
-
-
-def _tanh(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", x[0], p.op("SUB", 1.0, p.op("MUL", x[1], x[1])))
-
-
 def _gelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
     """d/dx x Phi(x) = Phi(x) + x phi(x), or the same of the approximation by tanh."""
     grad, value = x
@@ -103,9 +91,9 @@ def _softplus(p: MicroProgram, n: Node, x: Operands) -> Operand:
 
 
 BACKWARD_RULES: dict[Any, Rule] = {
-    aten.threshold_backward.default: _threshold,
-    aten.sigmoid_backward.default: _sigmoid,
-    aten.tanh_backward.default: _tanh,
+    aten.threshold_backward.default: lambda p, n, x: p.op("WHERE", p.op("LE", x[1], x[2]), 0.0, x[0]),
+    aten.sigmoid_backward.default: lambda p, n, x: p.op("MUL", p.op("MUL", x[0], p.op("SUB", 1.0, x[1])), x[1]),
+    aten.tanh_backward.default: lambda p, n, x: p.op("MUL", x[0], p.op("SUB", 1.0, p.op("MUL", x[1], x[1]))),
     aten.gelu_backward.default: _gelu,
     aten.silu_backward.default: _silu,
     aten.hardtanh_backward.default: _hardtanh,

@@ -26,7 +26,7 @@ from fpga_dynamo.lowering.ops.elementwise.backward import FACTS as BACKWARD_FACT
 from fpga_dynamo.lowering.ops.elementwise.integers import FACTS as INTEGER_FACTS
 from fpga_dynamo.lowering.ops.elementwise.integers import INTEGER_RULES, refuse_integers
 from fpga_dynamo.lowering.ops.elementwise.operands import CASTS, COMPARISONS, compute_dtype, is_condition, operands
-from fpga_dynamo.lowering.ops.elementwise.rule import Operands, Rule, direct
+from fpga_dynamo.lowering.ops.elementwise.rule import Operands, Rule, direct, masked_fill, with_scalar
 
 
 def _scaled_sum(name: str) -> Rule:
@@ -77,22 +77,6 @@ def _cast(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("COPY", x[0])
 
 
-def _isnan(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("NE", x[0], x[0])
-
-
-def _isinf(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("EQ", p.op("ABS", x[0]), math.inf)
-
-
-def _logical_xor(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("NE", p.op("NE", x[0], 0.0), p.op("NE", x[1], 0.0))
-
-
-def _masked_fill(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("WHERE", x[1], x[2], x[0])
-
-
 def _lerp(p: MicroProgram, n: Node, x: Operands) -> Operand:
     near = p.op("LT", p.op("ABS", x[2]), 0.5)
     factor, base = p.op("WHERE", near, x[2], p.op("SUB", x[2], 1.0)), p.op("WHERE", near, x[0], x[1])
@@ -107,54 +91,33 @@ def _nan_to_num(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("WHERE", p.op("NE", x[0], x[0]), nan, number)
 
 
+_SAME_NAME = (
+    "neg", "abs", "sqrt", "rsqrt", "reciprocal", "exp", "expm1", "log", "log1p", "erf", "sin", "cos", "floor", "ceil",
+    "round", "trunc", "sign",
+)  # fmt: skip
+"""Functions of one number that a micro-operation of the same name computes."""
+
 RULES: dict[Any, Rule] = {
-    aten.add.Tensor: _scaled_sum("ADD"),
-    aten.add.Scalar: _scaled_sum("ADD"),
-    aten.sub.Tensor: _scaled_sum("SUB"),
-    aten.sub.Scalar: _scaled_sum("SUB"),
-    aten.rsub.Tensor: _reverse_sub,
-    aten.rsub.Scalar: _reverse_sub,
-    aten.mul.Tensor: direct("MUL"),
-    aten.mul.Scalar: direct("MUL"),
-    aten.div.Tensor: direct("DIV"),
-    aten.div.Scalar: direct("DIV"),
-    aten.neg.default: direct("NEG"),
-    aten.abs.default: direct("ABS"),
-    aten.sqrt.default: direct("SQRT"),
-    aten.rsqrt.default: direct("RSQRT"),
-    aten.reciprocal.default: direct("RECIPROCAL"),
-    aten.exp.default: direct("EXP"),
-    aten.expm1.default: direct("EXPM1"),
-    aten.log.default: direct("LOG"),
-    aten.log1p.default: direct("LOG1P"),
-    aten.erf.default: direct("ERF"),
-    aten.sin.default: direct("SIN"),
-    aten.cos.default: direct("COS"),
-    aten.floor.default: direct("FLOOR"),
-    aten.ceil.default: direct("CEIL"),
-    aten.round.default: direct("ROUND"),
-    aten.trunc.default: direct("TRUNC"),
-    aten.sign.default: direct("SIGN"),
+    **with_scalar(aten.add, _scaled_sum("ADD")),
+    **with_scalar(aten.sub, _scaled_sum("SUB")),
+    **with_scalar(aten.rsub, _reverse_sub),
+    **with_scalar(aten.mul, direct("MUL")),
+    **with_scalar(aten.div, direct("DIV")),
+    **{getattr(aten, name).default: direct(name.upper()) for name in _SAME_NAME},
     aten.minimum.default: direct("MIN"),
     aten.maximum.default: direct("MAX"),
-    aten.eq.Tensor: direct("EQ"),
-    aten.eq.Scalar: direct("EQ"),
-    aten.ne.Tensor: direct("NE"),
-    aten.ne.Scalar: direct("NE"),
-    aten.lt.Tensor: direct("LT"),
-    aten.lt.Scalar: direct("LT"),
-    aten.le.Tensor: direct("LE"),
-    aten.le.Scalar: direct("LE"),
-    aten.gt.Tensor: direct("GT"),
-    aten.gt.Scalar: direct("GT"),
-    aten.ge.Tensor: direct("GE"),
-    aten.ge.Scalar: direct("GE"),
+    **with_scalar(aten.eq, direct("EQ")),
+    **with_scalar(aten.ne, direct("NE")),
+    **with_scalar(aten.lt, direct("LT")),
+    **with_scalar(aten.le, direct("LE")),
+    **with_scalar(aten.gt, direct("GT")),
+    **with_scalar(aten.ge, direct("GE")),
     aten.logical_and.default: direct("AND"),
     aten.logical_or.default: direct("OR"),
     aten.logical_not.default: direct("NOT"),
-    aten.logical_xor.default: _logical_xor,
-    aten.isnan.default: _isnan,
-    aten.isinf.default: _isinf,
+    aten.logical_xor.default: lambda p, n, x: p.op("NE", p.op("NE", x[0], 0.0), p.op("NE", x[1], 0.0)),
+    aten.isnan.default: lambda p, n, x: p.op("NE", x[0], x[0]),
+    aten.isinf.default: lambda p, n, x: p.op("EQ", p.op("ABS", x[0]), math.inf),
     aten.where.self: direct("WHERE"),
     aten.lerp.Scalar: _lerp,
     aten.lerp.Tensor: _lerp,
@@ -166,8 +129,7 @@ RULES: dict[Any, Rule] = {
     aten.pow.Scalar: _power,
     aten.addcmul.default: _addcmul,
     aten.addcdiv.default: _addcdiv,
-    aten.masked_fill.Scalar: _masked_fill,
-    aten.masked_fill.Tensor: _masked_fill,
+    **with_scalar(aten.masked_fill, masked_fill),
     aten._to_copy.default: _cast,
     aten.copy.default: _cast,
     **ACTIVATION_RULES,

@@ -19,6 +19,7 @@ from fpga_dynamo.ir.graph import argument, aten, is_view, value
 from fpga_dynamo.ir.operators import Operator, Span, facts
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.operands import CASTS, operands
+from fpga_dynamo.lowering.ops.elementwise.rule import direct, masked_fill, with_scalar
 
 Rule = Callable[[MicroProgram, Node, Sequence[Operand]], Operand]
 
@@ -30,41 +31,13 @@ _DEEP = 12
 # --- what each op computes --------------------------------------------------------------------------------------------
 
 
-def _direct(name: str) -> Rule:
-    return lambda p, n, x: p.op(name, *x)
-
-
 def _scaled(p: MicroProgram, n: Node, x: Operand) -> Operand:
     alpha = _alpha(n)
     return x if alpha == 1 else p.op("INT_MUL", x, p.integer(int(alpha)))
 
 
-def _add(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
-    return p.op("INT_ADD", x[0], _scaled(p, n, x[1]))
-
-
-def _subtract(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
-    return p.op("INT_SUB", x[0], _scaled(p, n, x[1]))
-
-
-def _reverse_subtract(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
-    return p.op("INT_SUB", x[1], _scaled(p, n, x[0]))
-
-
 def _negated(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
     return p.op("INT_SUB", p.integer(0), x[0])
-
-
-def _absolute(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
-    return p.op("INT_MAX", x[0], _negated(p, n, x))
-
-
-def _positive(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
-    return p.op("INT_MAX", x[0], p.integer(0))
-
-
-def _inverted(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
-    return p.op("BITS_XOR", x[0], p.integer(-1))
 
 
 def _clamped(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
@@ -83,54 +56,41 @@ def _comparison(name: str, *, swapped: bool = False, inverted: bool = False) -> 
     return rule
 
 
-def _masked_fill(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
-    return p.op("WHERE", x[1], x[2], x[0])
-
-
-def _remainder(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
-    return p.op("INT_SUB", x[0], p.op("INT_MUL", p.op("INT_FLOOR_DIV", *x), x[1]))
-
-
-def _both(packet: Any, rule: Rule) -> dict[Any, Rule]:
-    return {packet.Tensor: rule, packet.Scalar: rule}
-
-
 INTEGER_RULES: dict[Any, Rule] = {
-    **_both(aten.add, _add),
-    **_both(aten.sub, _subtract),
-    **_both(aten.rsub, _reverse_subtract),
-    **_both(aten.mul, _direct("INT_MUL")),
-    **_both(aten.eq, _comparison("INT_EQ")),
-    **_both(aten.ne, _comparison("INT_EQ", inverted=True)),
-    **_both(aten.lt, _comparison("INT_LT")),
-    **_both(aten.ge, _comparison("INT_LT", inverted=True)),
-    **_both(aten.gt, _comparison("INT_LT", swapped=True)),
-    **_both(aten.le, _comparison("INT_LT", swapped=True, inverted=True)),
-    **_both(aten.bitwise_and, _direct("BITS_AND")),
-    **_both(aten.bitwise_or, _direct("BITS_OR")),
-    **_both(aten.bitwise_xor, _direct("BITS_XOR")),
-    aten.bitwise_not.default: _inverted,
-    aten.bitwise_left_shift.Tensor_Scalar: _direct("SHIFT_LEFT"),
-    aten.bitwise_right_shift.Tensor_Scalar: _direct("SHIFT_RIGHT"),
-    aten.__lshift__.Scalar: _direct("SHIFT_LEFT"),
-    aten.__rshift__.Scalar: _direct("SHIFT_RIGHT"),
-    aten.floor_divide.default: _direct("INT_FLOOR_DIV"),
-    aten.div.Tensor_mode: _direct("INT_FLOOR_DIV"),
-    aten.div.Scalar_mode: _direct("INT_FLOOR_DIV"),
-    aten.remainder.Scalar: _remainder,
+    **with_scalar(aten.add, lambda p, n, x: p.op("INT_ADD", x[0], _scaled(p, n, x[1]))),
+    **with_scalar(aten.sub, lambda p, n, x: p.op("INT_SUB", x[0], _scaled(p, n, x[1]))),
+    **with_scalar(aten.rsub, lambda p, n, x: p.op("INT_SUB", x[1], _scaled(p, n, x[0]))),
+    **with_scalar(aten.mul, direct("INT_MUL")),
+    **with_scalar(aten.eq, _comparison("INT_EQ")),
+    **with_scalar(aten.ne, _comparison("INT_EQ", inverted=True)),
+    **with_scalar(aten.lt, _comparison("INT_LT")),
+    **with_scalar(aten.ge, _comparison("INT_LT", inverted=True)),
+    **with_scalar(aten.gt, _comparison("INT_LT", swapped=True)),
+    **with_scalar(aten.le, _comparison("INT_LT", swapped=True, inverted=True)),
+    **with_scalar(aten.bitwise_and, direct("BITS_AND")),
+    **with_scalar(aten.bitwise_or, direct("BITS_OR")),
+    **with_scalar(aten.bitwise_xor, direct("BITS_XOR")),
+    aten.bitwise_not.default: lambda p, n, x: p.op("BITS_XOR", x[0], p.integer(-1)),
+    aten.bitwise_left_shift.Tensor_Scalar: direct("SHIFT_LEFT"),
+    aten.bitwise_right_shift.Tensor_Scalar: direct("SHIFT_RIGHT"),
+    aten.__lshift__.Scalar: direct("SHIFT_LEFT"),
+    aten.__rshift__.Scalar: direct("SHIFT_RIGHT"),
+    aten.floor_divide.default: direct("INT_FLOOR_DIV"),
+    aten.div.Tensor_mode: direct("INT_FLOOR_DIV"),
+    aten.div.Scalar_mode: direct("INT_FLOOR_DIV"),
+    aten.remainder.Scalar: lambda p, n, x: p.op("INT_SUB", x[0], p.op("INT_MUL", p.op("INT_FLOOR_DIV", *x), x[1])),
     aten.neg.default: _negated,
-    aten.abs.default: _absolute,
-    aten.relu.default: _positive,
-    aten.minimum.default: _direct("INT_MIN"),
-    aten.maximum.default: _direct("INT_MAX"),
+    aten.abs.default: lambda p, n, x: p.op("INT_MAX", x[0], _negated(p, n, x)),
+    aten.relu.default: lambda p, n, x: p.op("INT_MAX", x[0], p.integer(0)),
+    aten.minimum.default: direct("INT_MIN"),
+    aten.maximum.default: direct("INT_MAX"),
     aten.clamp.default: _clamped,
-    aten.clamp_min.default: _direct("INT_MAX"),
-    aten.clamp_max.default: _direct("INT_MIN"),
-    aten.clamp_min.Tensor: _direct("INT_MAX"),
-    aten.clamp_max.Tensor: _direct("INT_MIN"),
-    aten.where.self: _direct("WHERE"),
-    aten.masked_fill.Scalar: _masked_fill,
-    aten.masked_fill.Tensor: _masked_fill,
+    aten.clamp_min.default: direct("INT_MAX"),
+    aten.clamp_max.default: direct("INT_MIN"),
+    aten.clamp_min.Tensor: direct("INT_MAX"),
+    aten.clamp_max.Tensor: direct("INT_MIN"),
+    aten.where.self: direct("WHERE"),
+    **with_scalar(aten.masked_fill, masked_fill),
 }
 """ATen op -> its result from operands that are int32 already (a mask: 0.0 or 1.0)."""
 
@@ -247,10 +207,6 @@ def _shifted(node: Node, x: Sequence[Span]) -> Span:
     return _times(x[0], 1 << x[1][0])
 
 
-def _magnitude(node: Node, x: Sequence[Span]) -> Span:
-    return 0, max(abs(x[0][0]), abs(x[0][1]))
-
-
 def _clamp_span(node: Node, x: Sequence[Span]) -> Span:
     low, high = argument(node, "min", 1), argument(node, "max", 2)
     inside = (x[0][0] if low is None else max(x[0][0], int(low))), (x[0][1] if low is None else max(x[0][1], int(low)))
@@ -266,7 +222,7 @@ _BOUNDS: dict[Any, _Bound] = {
     **dict.fromkeys((aten.bitwise_left_shift.Tensor_Scalar, aten.__lshift__.Scalar), _shifted),
     aten.remainder.Scalar: lambda n, x: (0, x[1][1] - 1),
     aten.neg.default: lambda n, x: (-x[0][1], -x[0][0]),
-    aten.abs.default: _magnitude,
+    aten.abs.default: lambda n, x: (0, max(abs(x[0][0]), abs(x[0][1]))),
     aten.clamp.default: _clamp_span,
     aten.where.self: lambda n, x: (min(x[1][0], x[2][0]), max(x[1][1], x[2][1])),
 }

@@ -265,7 +265,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
     views = [*inputs, out]
     sizes = [out.shape[d] for d in order]
     walks = [[v.strides[d] if v.shape[d] > 1 else 0 for d in order] for v in views]
-    dims, strides = _merged(sizes, walks, views)
+    dims, strides = _merge(sizes, walks, views)
     inner = dims[-1]
     broadcast = sum(1 << i for i, s in enumerate(strides) if inner > 1 and s[-1] == 0)
     outer, rest = dims[:-4], dims[-4:]
@@ -291,7 +291,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
         emitter.command(command, reads=list(inputs), writes=[out])
 
 
-def _merged(sizes: list[int], walks: list[list[int]], views: Sequence[View]) -> tuple[tuple[int, ...], list[list[int]]]:
+def _merge(sizes: list[int], walks: list[list[int]], views: Sequence[View]) -> tuple[tuple[int, ...], list[list[int]]]:
     """Merges dimensions; where rows are padded alike everywhere, the padding is computed along and merged too."""
     if not sizes:
         return (1,), [[0] for _ in walks]

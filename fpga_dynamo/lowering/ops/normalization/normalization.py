@@ -85,7 +85,8 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     assert isinstance(groups, int) and isinstance(channels, int)
     batch, per_group = x.shape[0], channels // groups
     grouped = _split_channels(x, groups, per_group)
-    scale, shift = (_per_group(emitter, p, groups, per_group, len(x.shape)) for p in (gamma, beta))
+    affine = (_per_channel(emitter, p, len(x.shape)) for p in (gamma, beta))
+    scale, shift = (None if v is None else _split_channels(v, groups, per_group) for v in affine)
     dims = tuple(range(2, len(grouped.shape)))
     y = emit_rowwise(emitter, "REDUCE_NORM", grouped, dims, scale, shift, float(eps))
     out = y.reshape((batch, channels, *x.shape[2:]))
@@ -107,14 +108,6 @@ def _per_channel(emitter: Emitter, parameter: object, rank: int) -> View | None:
     view = emitter.weight_rows(parameter)
     ones = (1,) * (rank - 2)
     return replace(view, shape=(1, *view.shape, *ones), strides=(0, 1, *[0] * (rank - 2)))
-
-
-def _per_group(emitter: Emitter, parameter: object, groups: int, per_group: int, rank: int) -> View | None:
-    if not isinstance(parameter, Node):
-        return None
-    view = emitter.weight_rows(parameter)
-    ones = (1,) * (rank - 2)
-    return replace(view, shape=(1, groups, per_group, *ones), strides=(0, per_group, 1, *[0] * (rank - 2)))
 
 
 PATTERNS = (

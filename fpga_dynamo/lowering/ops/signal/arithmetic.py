@@ -20,7 +20,7 @@ from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Zip
 from fpga_dynamo.ir.view import VEC, View, ceil_div, numel
 from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, collapsed, computes_with_complex, is_complex
-from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, sole_user
 
 _ARITHMETIC: dict[Any, str] = {
     aten.mul.Tensor: "ZIP_PRODUCT",
@@ -195,10 +195,6 @@ def _relaid(emitter: Emitter, view: View, order: Sequence[int]) -> View:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def match_parts(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
-    return Match(pattern, (node,), (node,))
-
-
 def check_parts(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     if not computes_with_complex(graph.target):
@@ -236,6 +232,6 @@ _PARTS = {
 PATTERNS = (
     Pattern("complex_arithmetic", tuple(_ARITHMETIC), match_arithmetic, check_arithmetic, lower_arithmetic, _ZIP),
     Pattern(
-        "complex_parts", tuple(_PARTS), match_parts, check_parts, lower_parts, frozenset({"move"}), operators=_PARTS
+        "complex_parts", tuple(_PARTS), anchor_alone, check_parts, lower_parts, frozenset({"move"}), operators=_PARTS
     ),
 )

@@ -239,7 +239,7 @@ class _Schedule:
             length = align(height * layer.image.output_pitch, whole.element.lanes)
             own[whole] = (i, Buffer(length, name=whole.name, element=whole.element))
         return [
-            _kept(layers[step.layer], own[_written(layers[step.layer])][1], step, target)
+            _keep_rows(layers[step.layer], own[_written(layers[step.layer])][1], step, target)
             if step.distance
             else _band(layers[step.layer], own, step)
             for step in self.steps
@@ -292,7 +292,7 @@ def _still_needed(chain: _Chain, made: Sequence[int], ends: Sequence[int]) -> li
     return lows
 
 
-def _kept(layer: _Layer, buffer: Buffer, step: _Step, target: Target) -> Command:
+def _keep_rows(layer: _Layer, buffer: Buffer, step: _Step, target: Target) -> Command:
     """The move of rows that the next band still needs to the front of the buffer."""
     pitch = layer.image.output_pitch
     count, element = (step.end - step.begin) * pitch, buffer.element

@@ -21,7 +21,7 @@ from fpga_dynamo.lowering.passes.cores.memory import plan_memory
 from fpga_dynamo.lowering.passes.cores.place import plan_places
 from fpga_dynamo.lowering.passes.select.partition import Segment
 from fpga_dynamo.lowering.patterns import TABLE, Match
-from fpga_dynamo.lowering.user_patterns import asked_to_lower, check_command
+from fpga_dynamo.lowering.user_patterns import call_lower, check_command
 
 
 def emit_segment(
@@ -61,7 +61,7 @@ def _lower(match: Match, emitter: Emitter) -> None:
     """The commands of one match, and where its outputs lie."""
     users = TABLE.is_users(match.pattern)
     with emitter.lowering(match.pattern.name, match.nodes, check_command if users else None):
-        views = asked_to_lower(match, emitter) if users else match.pattern.lower(match, emitter)
+        views = call_lower(match, emitter) if users else match.pattern.lower(match, emitter)
     for node, view in zip(match.outputs, views, strict=True):
         emitter.define(node, view)
 

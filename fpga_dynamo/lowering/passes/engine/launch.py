@@ -35,13 +35,13 @@ def lower_on_engine(graph: GraphInfo, options: Options) -> tuple[Partition, list
     plan = plan_for_engine(graph, engine, disabled=options.disable, granularity=options.granularity)
     memories = iter(plan.memories)
     lowered = [
-        _lowered(graph, segment, next(memories), watch=options.verify) if segment.on_card else None
+        _lower_segment(graph, segment, next(memories), watch=options.verify) if segment.on_card else None
         for segment in plan.parts.segments
     ]
     return plan.parts, lowered
 
 
-def _lowered(graph: GraphInfo, segment: Segment, memory: Memory, *, watch: bool) -> Lowered:
+def _lower_segment(graph: GraphInfo, segment: Segment, memory: Memory, *, watch: bool) -> Lowered:
     """The launch of a segment, which also gets its time."""
     emitter, engine = memory.emitter, memory.emitter.engine
     of_anchor = {anchor_of(match): match for match in segment.matches}

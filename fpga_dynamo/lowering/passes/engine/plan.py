@@ -68,12 +68,12 @@ def plan_for_engine(
         parts = partition(graph, claims, machine, greedy=True, granularity=granularity)
         on_card = [segment for segment in parts.segments if segment.on_card]
         sharing = [on_card] if one_memory else [[segment] for segment in on_card]
-        memories = [_emitted(graph, engine, segments, refused) for segments in sharing]
+        memories = [_emit_launches(graph, engine, segments, refused) for segments in sharing]
         if len(refused) == before:
             return EnginePlan(parts, memories)
 
 
-def _emitted(graph: GraphInfo, engine: EngineTarget, segments: Sequence[Segment], refused: Refusals) -> Memory:
+def _emit_launches(graph: GraphInfo, engine: EngineTarget, segments: Sequence[Segment], refused: Refusals) -> Memory:
     """The memory of these segments, with a launch for each."""
     memory = Memory(graph, engine)
     matches = [match for segment in segments for match in segment.matches]

@@ -195,9 +195,9 @@ class _Rewriter:
         """What is quantised here is made of quantised values, as far up as that leaves its numbers as they are."""
         waiting = [node]
         while waiting:
-            waiting += self._moved_up(waiting.pop())
+            waiting += self._move_up_once(waiting.pop())
 
-    def _moved_up(self, node: Node) -> list[Node]:
+    def _move_up_once(self, node: Node) -> list[Node]:
         """The quantising nodes that there are in the place of `node`, or nothing."""
         scale = quantizes(node)
         if scale is None:
@@ -208,36 +208,28 @@ class _Rewriter:
             return []
         if source.target in _ELEMENT_WISE and (swapped := self._in_front_of_view(source)) is not None:
             source = swapped
+        new_arguments: tuple[Any, ...] | None = None
         if source.target in _WHOLE_VIEWS and len(source.all_input_nodes) == 1:
-            inner = self._quantized(source.all_input_nodes[0], node, scale)
-            new_arguments = (inner, *source.args[1:])
-            moved = self._after(
-                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
-            )
+            new_arguments = (self._quantize(source.all_input_nodes[0], node, scale), *source.args[1:])
         elif source.target is aten.cat.default:
-            parts = [self._quantized(part, node, scale) for part in arguments(source)[0]]
+            parts = [self._quantize(part, node, scale) for part in arguments(source)[0]]
             new_arguments = (parts, *source.args[1:])
-            moved = self._after(
-                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
-            )
+        elif source.target is _EMBEDDING and self._is_parameter(source.args[0]):
+            new_arguments = (self._quantize(source.args[0], node, scale), *source.args[1:])
+        if new_arguments is not None:
+            fake = of_dtype(value(source), scale.dtype)
+            moved = self._after(node, source.target, new_arguments, fake, node, source.kwargs)
         elif source.target is operator.getitem and source.args[1] == 0 and _is_maxima(source.args[0]):
             pool = source.args[0]
             assert isinstance(pool, Node)
             if any(item is not source and item.users for item in pool.users):
                 return []
-            inner = self._quantized(pool.args[0], node, scale)
+            inner = self._quantize(pool.args[0], node, scale)
             fakes = (of_dtype(value(source), scale.dtype), *value(pool)[1:])
             whole = self._after(node, pool.target, (inner, *pool.args[1:]), fakes, pool, pool.kwargs)
             moved = self._after(whole, operator.getitem, (whole, 0), fakes[0], node)
-        elif source.target is _EMBEDDING and self._is_parameter(source.args[0]):
-            table, *rest = source.args
-            inner = self._quantized(table, node, scale)
-            new_arguments = (inner, *rest)
-            moved = self._after(
-                node, source.target, new_arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
-            )
         elif source.target in _NEAREST and dequantized(source.args[0]) is None:
-            return self._rounded_in_front(source, node, scale)
+            return self._round_in_front(source, node, scale)
         else:
             return []
         node.replace_all_uses_with(moved)
@@ -245,13 +237,13 @@ class _Rewriter:
         for dead in (source, *(source.all_input_nodes if source.target is operator.getitem else ())):
             if not dead.users:
                 self._graph.erase_node(dead)
-        return _reached(moved)
+        return _quantizing_sources(moved)
 
-    def _rounded_in_front(self, source: Node, node: Node, scale: Scale) -> list[Node]:
+    def _round_in_front(self, source: Node, node: Node, scale: Scale) -> list[Node]:
         """Neighbours are taken of rounded values, and rounding these again leaves them; eager resizes floats alone."""
         before = source.args[0]
         assert isinstance(before, Node)
-        inner = self._quantized(before, source, scale, node)
+        inner = self._quantize(before, source, scale, node)
         again = self._after(inner, DEQUANTIZE, (inner, *node.args[1:]), value(before), before)
         source.replace_input_with(before, again)
         return [inner]
@@ -277,7 +269,7 @@ class _Rewriter:
         self._graph.erase_node(view)
         return second
 
-    def _quantized(self, source: Any, place: Node, scale: Scale, like: Node | None = None) -> Node:
+    def _quantize(self, source: Any, place: Node, scale: Scale, like: Node | None = None) -> Node:
         """`source`, quantised as `like` (that at `place`, if not given) does, in front of `place`."""
         like = like or place
         with self._graph.inserting_before(place):
@@ -318,7 +310,7 @@ class _Rewriter:
         return made
 
 
-def _reached(node: Node) -> list[Node]:
+def _quantizing_sources(node: Node) -> list[Node]:
     """The quantising nodes that `node` is made of."""
     sources = node.all_input_nodes
     if node.target is operator.getitem:

@@ -38,7 +38,7 @@ def _name(module: GraphModule, cast: Node) -> None:
     if not isinstance(scaled, Node) or scaled.target is not aten.mul.Tensor or value(scaled).dtype is not torch.float32:
         return
     x, inverse = scaled.args
-    scale = _inverted(inverse)
+    scale = _inverse_of(inverse)
     if (
         not isinstance(x, Node)
         or scale is None
@@ -81,7 +81,7 @@ def _plus_zero(node: Node) -> Node | None:
     return left if isinstance(left, Node) and isinstance(right, Node) and is_zero(right) and not node.kwargs else None
 
 
-def _inverted(node: Any) -> Node | None:
+def _inverse_of(node: Any) -> Node | None:
     """The scale that `node` is the reciprocal of, times 1."""
     if isinstance(node, Node) and node.target is aten.mul.Tensor and node.args[1] == 1.0:
         node = node.args[0]

@@ -16,7 +16,7 @@ from fpga_dynamo.lowering.passes.select.constants import refuse_constants
 from fpga_dynamo.lowering.passes.select.fuse import fuse
 from fpga_dynamo.lowering.passes.select.legality import refuse_illegal
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
-from fpga_dynamo.lowering.user_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
+from fpga_dynamo.lowering.user_patterns import Mistakes, call_check, call_match, call_merge
 from fpga_dynamo.torch_internals.dispatch import OpOverload
 
 
@@ -79,7 +79,7 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
                 claims.reasons[node] = unknown
             continue
         for pattern in table.get(node.target, ()):
-            match, refused = _tried(pattern, node, checks)
+            match, refused = _try_pattern(pattern, node, checks)
             if match is None:
                 if refused is not None:
                     claims.reasons.setdefault(node, refused)
@@ -92,7 +92,7 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
             claims.reasons.setdefault(node, refused)
     for pattern in TABLE.merging(disabled):
         alone = _alone(pattern, claims.reasons, checks)
-        for match in fuse(alone, graph, partial(_merged, checks=checks)):
+        for match in fuse(alone, graph, partial(_try_merge, checks=checks)):
             if (why := checks.refuse(match)) is None:
                 graph.claimed.update(match.nodes)
                 claims.matches.append(match)
@@ -106,17 +106,17 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
     return claims
 
 
-def _tried(pattern: Pattern, node: Node, checks: _Checks) -> tuple[Match | None, str | None]:
+def _try_pattern(pattern: Pattern, node: Node, checks: _Checks) -> tuple[Match | None, str | None]:
     """What a pattern makes of a node, and why the card cannot run that; a reason alone if it failed."""
     graph, mistakes = checks.graph, checks.mistakes
     if TABLE.is_users(pattern):
         if (reason := mistakes.reason(pattern, node)) is not None:
             return None, reason
         try:
-            match = asked_to_match(pattern, node, graph)
+            match = call_match(pattern, node, graph)
             if match is None or not graph.claimed.isdisjoint(match.nodes):
                 return None, None
-            return match, asked_to_check(match, graph) or checks.refuse(match)
+            return match, call_check(match, graph) or checks.refuse(match)
         except PatternError as error:
             return None, mistakes.note(error)
     match = pattern.match(pattern, node, graph)
@@ -137,7 +137,7 @@ def _alone(pattern: Pattern, reasons: dict[Node, str], checks: _Checks) -> list[
             continue
         if node in graph.claimed or node in graph.static:
             continue
-        match, refused = _tried(pattern, node, checks)
+        match, refused = _try_pattern(pattern, node, checks)
         if refused is not None:
             reasons.setdefault(node, refused)
         elif match is not None:
@@ -145,13 +145,13 @@ def _alone(pattern: Pattern, reasons: dict[Node, str], checks: _Checks) -> list[
     return found
 
 
-def _merged(one: Match, group: Match, *, checks: _Checks) -> Match | None:
+def _try_merge(one: Match, group: Match, *, checks: _Checks) -> Match | None:
     pattern = one.pattern
     assert pattern.merge is not None
     if not TABLE.is_users(pattern):
         return pattern.merge(one, group, checks.graph)
     try:
-        return asked_to_merge(one, group, checks.graph)
+        return call_merge(one, group, checks.graph)
     except PatternError as error:
         checks.mistakes.note(error)
         return None

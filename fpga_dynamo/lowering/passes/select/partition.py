@@ -154,10 +154,10 @@ def _segments(
     ordered = sorted(grouped, key=lambda key: (key[0], key[1] is None, key[1] or ""))
     segments = [grouped[key] for key in ordered]
     if granularity != "launch":
-        segments = [part for segment in segments for part in _cut(segment, granularity)]
+        segments = [part for segment in segments for part in _split_by_granularity(segment, granularity)]
     elif graph.target.lanes <= 1 or not all(segment.on_card for segment in segments):
         # Else the units share the host's cores, of which one launch uses all, and no eager work waits for a part.
-        segments = [part for segment in segments for part in _independent(segment, bases, graph)]
+        segments = [part for segment in segments for part in _split_independent(segment, bases, graph)]
     _connect(graph, segments, bases, match_of, machine)
     return segments
 
@@ -243,7 +243,7 @@ def _groups(segment: Segment) -> Iterable[tuple[object, Sequence[Node]]]:
     return [(node, (node,)) for node in segment.nodes]
 
 
-def _independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) -> list[Segment]:
+def _split_independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) -> list[Segment]:
     """Splits a segment into parts that exchange nothing, where each is worth it; eager nodes are cheap to split.
 
     Nodes whose order matters keep the whole segment together.
@@ -288,7 +288,7 @@ def _independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) ->
     return heavy
 
 
-def _cut(segment: Segment, granularity: str) -> list[Segment]:
+def _split_by_granularity(segment: Segment, granularity: str) -> list[Segment]:
     """A segment in parts of one layer or one operator each, in its order. Views go along with what is before them."""
     parts: list[Segment] = []
     before: object = None
@@ -345,7 +345,7 @@ def _connect(
     for segment in segments:
         segment.ps_seconds = segment.seconds = _ps_seconds(segment, graph)
         if segment.on_card:
-            moved = sum(_copied(node, segment, graph.target) for node in (*segment.inputs, *segment.outputs))
+            moved = sum(_copied_bytes(node, segment, graph.target) for node in (*segment.inputs, *segment.outputs))
             segment.seconds = (
                 platform.launch_seconds
                 + cost.transfer_seconds(moved, platform)
@@ -362,7 +362,7 @@ def _nbytes(node: Node) -> int:
     return sum(hinted(f.numel()) * f.element_size() for f in fakes if isinstance(f, torch.Tensor) and not _symbolic(f))
 
 
-def _copied(node: Node, segment: Segment, target: Target) -> int:
+def _copied_bytes(node: Node, segment: Segment, target: Target) -> int:
     """Bytes of a segment's input or result that are copied, rather than read or written in the host's memory.
 
     A core that a user added may not be able to do that, and has then everything copied for the segment it is in.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from weakref import ref
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
-from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask, Task
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Available, PEs, Policy, Ready, register_policy
+from fpga_dynamo.runtime.task import ProcessingElement, Task
 
 
 class _Record:
@@ -88,13 +88,7 @@ class Adaptive(Policy):
         if len(record.seconds) > 1:
             record.doubt(pe.resource)
 
-    def assign(
-        self,
-        ready: Sequence[ReadyTask],
-        pes: Sequence[ProcessingElement],
-        now: float,
-        available: Mapping[ProcessingElement, float],
-    ) -> list[Assignment]:
+    def assign(self, ready: Ready, pes: PEs, now: float, available: Available) -> list[Assignment]:
         if len(ready) == 1:
             _, pe = self.earliest_finish(ready[0].task, pes, now, available)
             return [(ready[0], pe)] if available[pe] <= now else []

@@ -15,6 +15,10 @@ from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Task
 
 Assignment = tuple[ReadyTask, ProcessingElement]
+Ready = Sequence[ReadyTask]
+PEs = Sequence[ProcessingElement]
+Available = Mapping[ProcessingElement, float]
+"""When each PE is expected to have done all that it was given, in seconds."""
 
 
 class Policy(ABC):
@@ -31,17 +35,11 @@ class Policy(ABC):
             cls.indifferent = False
 
     def __init__(self) -> None:
-        self._pes: Sequence[ProcessingElement] = ()
+        self._pes: PEs = ()
         self._supporting: dict[frozenset[str], tuple[ProcessingElement, ...]] = {}
 
     @abstractmethod
-    def assign(
-        self,
-        ready: Sequence[ReadyTask],
-        pes: Sequence[ProcessingElement],
-        now: float,
-        available: Mapping[ProcessingElement, float],
-    ) -> list[Assignment]:
+    def assign(self, ready: Ready, pes: PEs, now: float, available: Available) -> list[Assignment]:
         """Assign tasks of `ready` (oldest first) to PEs that support them; called whenever something changed.
 
         `available[pe]` is when the PE is expected to have done all that it was given: greater than `now` exactly if it
@@ -73,7 +71,7 @@ class Policy(ABC):
         """How many pairs of a task and a PE a decision on `queued` tasks looks at: what it costs in virtual time."""
         return float(queued * pes)
 
-    def supporting(self, task: Task, pes: Sequence[ProcessingElement]) -> tuple[ProcessingElement, ...]:
+    def supporting(self, task: Task, pes: PEs) -> tuple[ProcessingElement, ...]:
         """The PEs that can run `task`, in the order of `pes`."""
         if pes is not self._pes:
             self._pes, self._supporting = pes, {}
@@ -84,11 +82,7 @@ class Policy(ABC):
         return found
 
     def earliest_finish(
-        self,
-        task: Task,
-        pes: Sequence[ProcessingElement],
-        now: float,
-        available: Mapping[ProcessingElement, float],
+        self, task: Task, pes: PEs, now: float, available: Available
     ) -> tuple[float, ProcessingElement]:
         """Least finish(pe) = max(now, available[pe]) + estimate over the supporting PEs; the first PE wins a tie."""
         best = None

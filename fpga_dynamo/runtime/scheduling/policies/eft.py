@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
-from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Available, PEs, Policy, Ready, register_policy
 
 
 @register_policy
@@ -15,17 +12,11 @@ class EarliestFinishTime(Policy):
     name = "eft"
     indifferent = True
 
-    def in_order(self, ready: Sequence[ReadyTask], pes: Sequence[ProcessingElement]) -> Sequence[ReadyTask]:
+    def in_order(self, ready: Ready, pes: PEs) -> Ready:
         """The order in which the tasks choose."""
         return ready
 
-    def assign(
-        self,
-        ready: Sequence[ReadyTask],
-        pes: Sequence[ProcessingElement],
-        now: float,
-        available: Mapping[ProcessingElement, float],
-    ) -> list[Assignment]:
+    def assign(self, ready: Ready, pes: PEs, now: float, available: Available) -> list[Assignment]:
         if len(ready) == 1:
             return [(ready[0], self.earliest_finish(ready[0].task, pes, now, available)[1])]
         planned = dict(available)

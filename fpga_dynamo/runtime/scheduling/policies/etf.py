@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
 
-from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
-from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Available, PEs, Policy, Ready, register_policy
 
 
 @register_policy
@@ -20,13 +18,7 @@ class EarliestTaskFirst(Policy):
     name = "etf"
     indifferent = True
 
-    def assign(
-        self,
-        ready: Sequence[ReadyTask],
-        pes: Sequence[ProcessingElement],
-        now: float,
-        available: Mapping[ProcessingElement, float],
-    ) -> list[Assignment]:
+    def assign(self, ready: Ready, pes: PEs, now: float, available: Available) -> list[Assignment]:
         planned = dict(available)
         heap = [(self.earliest_finish(item.task, pes, now, planned)[0], order) for order, item in enumerate(ready)]
         heapq.heapify(heap)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from fpga_dynamo.runtime.scheduling.policies.base import register_policy
+from fpga_dynamo.runtime.scheduling.policies.base import PEs, Ready, register_policy
 from fpga_dynamo.runtime.scheduling.policies.eft import EarliestFinishTime
-from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
+from fpga_dynamo.runtime.task import ReadyTask
 
 
 @register_policy
@@ -16,7 +15,7 @@ class HeftRuntime(EarliestFinishTime):
 
     name = "heft_rt"
 
-    def in_order(self, ready: Sequence[ReadyTask], pes: Sequence[ProcessingElement]) -> Sequence[ReadyTask]:
+    def in_order(self, ready: Ready, pes: PEs) -> Ready:
         def mean_cost(item: ReadyTask) -> float:
             types = {pe.resource for pe in self.supporting(item.task, pes)}
             return sum(item.task.costs[resource] for resource in types) / len(types)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from weakref import ref
 
 from fpga_dynamo._native import graph_model, least_work, system_model
 from fpga_dynamo.runtime.scheduling.policies.adaptive import Adaptive
-from fpga_dynamo.runtime.scheduling.policies.base import Assignment, register_policy
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Available, PEs, Ready, register_policy
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
 
 
@@ -81,13 +81,7 @@ class LeastWork(Adaptive):
                 core.offered = {tag: item for tag, item in core.offered.items() if item.frame is not frame}
                 core.known = tuple(item for item in core.known if item.frame is not frame)
 
-    def assign(
-        self,
-        ready: Sequence[ReadyTask],
-        pes: Sequence[ProcessingElement],
-        now: float,
-        available: Mapping[ProcessingElement, float],
-    ) -> list[Assignment]:
+    def assign(self, ready: Ready, pes: PEs, now: float, available: Available) -> list[Assignment]:
         core = self._core
         if len(ready) == 1 and len(ready[0].frame.graph.tasks) == 1 and (core is None or not core.frames):
             # Alone in the system, where prices count for nothing: in a third of the time, the same.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
-from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Available, PEs, Policy, Ready, register_policy
 
 
 @register_policy
@@ -18,13 +15,7 @@ class MinimumExecutionTime(Policy):
         super().__init__()
         self._turns: dict[str, int] = {}  # resource type -> tasks given to it so far
 
-    def assign(
-        self,
-        ready: Sequence[ReadyTask],
-        pes: Sequence[ProcessingElement],
-        now: float,
-        available: Mapping[ProcessingElement, float],
-    ) -> list[Assignment]:
+    def assign(self, ready: Ready, pes: PEs, now: float, available: Available) -> list[Assignment]:
         assignments: list[Assignment] = []
         for item in ready:
             task = item.task

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 
-from fpga_dynamo.runtime.scheduling.policies.base import Assignment, register_policy
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Available, PEs, Ready, register_policy
 from fpga_dynamo.runtime.scheduling.policies.simple import Simple
-from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
 
 @register_policy
@@ -20,13 +18,7 @@ class Random(Simple):
         super().__init__()
         self._generator = random.Random(seed)
 
-    def assign(
-        self,
-        ready: Sequence[ReadyTask],
-        pes: Sequence[ProcessingElement],
-        now: float,
-        available: Mapping[ProcessingElement, float],
-    ) -> list[Assignment]:
+    def assign(self, ready: Ready, pes: PEs, now: float, available: Available) -> list[Assignment]:
         if len(ready) > 1:
             ready = self._generator.sample(ready, len(ready))
         return super().assign(ready, pes, now, available)
