@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from fpga_dynamo.quantize.parameters import buffer, evaluated
+
 aten = torch.ops.aten
 _FUSED = aten.scaled_dot_product_attention.default
 
@@ -54,12 +56,13 @@ def _replace(model: GraphModule, node: Node) -> bool:
         scores = add(aten.matmul.default, query, add(aten.transpose.int, key, -2, -1))
         scores = add(aten.mul.Tensor, scores, scale)
         if given.get("is_causal"):
-            name = f"_causal_mask_{rows}_{columns}"
-            if not hasattr(model, name):
-                model.register_buffer(name, torch.full((rows, columns), -math.inf).triu(1), persistent=False)
-            mask = model.graph.get_attr(name)
-            mask.meta["val"] = query.meta["val"].new_empty(rows, columns)
+            own = torch.full((rows, columns), -math.inf).triu(1)
+            mask = buffer(model, f"_causal_mask_{rows}_{columns}", own, query.meta["val"].new_empty(rows, columns))
         if mask is not None:
+            known = evaluated(model, mask, {}) if mask.meta["val"].dtype == torch.bool else None
+            if known is not None:
+                own = torch.where(known, 0.0, -math.inf)
+                mask = buffer(model, f"_mask_{node.name}", own, query.meta["val"].new_empty(own.shape))
             if mask.meta["val"].dtype == torch.bool:
                 scores = add(aten.masked_fill.Scalar, scores, add(aten.logical_not.default, mask), -math.inf)
             else:

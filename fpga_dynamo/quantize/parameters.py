@@ -55,23 +55,28 @@ def keep_masks(model: GraphModule, sums: Iterable[Node]) -> None:
     memo: dict[Node, Tensor | None] = {}
     operands = dict.fromkeys(arg for node in sums for arg in node.args if isinstance(arg, Node))
     for node in operands:
-        value = _evaluated(model, node, memo)
-        if node.op == "get_attr" or not is_mask(value):
-            continue
-        name = f"_mask_{node.name}"
+        value = evaluated(model, node, memo)
+        if value is not None and node.op != "get_attr" and is_mask(value):
+            with model.graph.inserting_before(node):
+                kept = buffer(model, f"_mask_{node.name}", value, node.meta["val"])
+            node.replace_all_uses_with(kept)
+
+
+def buffer(model: GraphModule, name: str, value: Tensor, fake: Tensor) -> Node:
+    """A node that reads a buffer, which the model gets if it has none of that name. fake: of the graph's tracing."""
+    if not hasattr(model, name):
         model.register_buffer(name, value, persistent=False)
-        with model.graph.inserting_before(node):
-            kept = model.graph.get_attr(name)
-        kept.meta["val"] = node.meta["val"]
-        node.replace_all_uses_with(kept)
+    node = model.graph.get_attr(name)
+    node.meta["val"] = fake
+    return node
 
 
-def _evaluated(model: GraphModule, node: Node, memo: dict[Node, Tensor | None]) -> Tensor | None:
+def evaluated(model: GraphModule, node: Node, memo: dict[Node, Tensor | None]) -> Tensor | None:
     """The tensor that a node gives whatever the inputs are; None if that depends on them, or on chance."""
     if node not in memo:
         memo[node] = constant(model, node)
         if node.op == "call_function" and not _is_random(node):
-            operands = {operand: _evaluated(model, operand, memo) for operand in node.all_input_nodes}
+            operands = {operand: evaluated(model, operand, memo) for operand in node.all_input_nodes}
             if all(value is not None for value in operands.values()):
                 args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
                 value = node.target(*args, **kwargs)  # type: ignore[operator]
