@@ -143,7 +143,7 @@ class GraphInfo:
     static_inputs: positions of placeholders that are parameters or buffers.
     claimed: nodes that a pattern has taken so far (see lowering/passes/select/claim.py).
     sizes: the placeholder for the symbols' values of a graph with sizes (sizes/graph.py), else None.
-    engine_functions: whether it is lowered to a hardware engine that applies functions of bfloat16 numbers.
+    engine_features: of the hardware engine that it is lowered to, see ``codegen/engine/target.py``.
     """
 
     module: GraphModule
@@ -152,7 +152,7 @@ class GraphInfo:
     position: dict[Node, int] = field(init=False, repr=False)
     placeholders: list[Node] = field(init=False)
     claimed: set[Node] = field(default_factory=set)
-    engine_functions: bool = False
+    engine_features: Collection[str] = ()
     static: set[Node] = field(init=False)
     sizes: Node | None = field(init=False)
 

@@ -83,6 +83,34 @@ def test_masked_attention_is_one_launch_of_integers() -> None:
     runs_whole(*attention(LEAST, True))
 
 
+@pytest.mark.parametrize("scales", ["float", "pow2"])
+def test_whatever_a_mask_adds_nothing_is_left_of_what_it_masks(scales: Any) -> None:
+    results = []
+    for mask, whole in [(-40.0, False), (-100.0, True), (LEAST, False), (-math.inf, True)]:
+        model, inputs = attention(mask, whole)
+        graph = quantize(model, inputs, scales, progress=False)
+        (softmax,) = (node for node in graph.graph.nodes if node.target is torch.ops.aten.softmax.int)
+        scores = softmax.args[0].args[0].args[0]  # behind a rounding
+        assert all("dequantize" in str(operand.target) for operand in scores.all_input_nodes)
+        with torch.no_grad():
+            results.append(torch.cat([graph(x) for x in inputs]))
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+def test_a_product_adds_a_bias_that_sequences_share() -> None:
+    torch.manual_seed(0)
+
+    class Biased(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.randn(1, 3, 5, 5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ x.transpose(-1, -2) + self.bias).softmax(-1)
+
+    runs_whole(Biased().eval(), [torch.randn(4, 3, 5, 8) for _ in range(2)])
+
+
 def test_rows_that_are_masked_throughout_set_no_range() -> None:
     class Padded(nn.Module):
         def forward(self, x: Tensor, mask: Tensor) -> Tensor:

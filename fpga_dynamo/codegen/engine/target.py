@@ -67,10 +67,16 @@ def table_of(sizes: EngineSizes) -> dict[str, Any]:
     return {"element": element, **{name: value for name, value in asdict(sizes).items() if name != "element_bytes"}}
 
 
-def has_functions(target: Target) -> bool:
-    """Whether graphs are lowered to an engine that applies functions of bfloat16 numbers."""
-    engine = target.engine
-    return engine is not None and engine.engine is not None and sizes_of(engine.engine).has_functions
+def features(target: Target) -> frozenset[str]:
+    """What patterns ask of the engine that graphs are lowered to; nothing if that is none.
+
+    functions: of bfloat16 numbers. gather: int8 elements in any order.
+    """
+    if target.engine is None or target.engine.engine is None:
+        return frozenset()
+    sizes = sizes_of(target.engine.engine)
+    found = {"functions": sizes.has_functions, "gather": sizes.gather and sizes.has_vector_side}
+    return frozenset(name for name, there in found.items() if there)
 
 
 def memory_of(platform: str, speeds: Mapping[str, Any]) -> Memory:

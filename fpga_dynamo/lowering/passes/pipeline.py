@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.codegen.eager import Part, extract, whole
-from fpga_dynamo.codegen.engine.target import has_functions
+from fpga_dynamo.codegen.engine.target import features
 from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.graph import GraphInfo, computes, describe, is_effectful, is_view
@@ -108,7 +108,7 @@ def prepare(module: GraphModule, target: Target, static_inputs: Collection[int])
     """The graph as all passes from claim on see it."""
     for rewrite in _steps_of(target).rewrites:
         rewrite(module, static_inputs)
-    return GraphInfo(module, target, static_inputs, engine_functions=has_functions(target))
+    return GraphInfo(module, target, static_inputs, engine_features=features(target))
 
 
 def make_plan(graph: GraphInfo, options: Options) -> Plan:

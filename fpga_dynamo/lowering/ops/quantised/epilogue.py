@@ -181,11 +181,12 @@ class Walk:
         return Ending((*nodes, *more, *behind, result), result, scale, middle, other, act)
 
 
-    @staticmethod
-    def _is_addend(size: Sequence[int], wanted: Sequence[int], product: Node) -> bool:
+    def _is_addend(self, size: Sequence[int], wanted: Sequence[int], product: Node) -> bool:
         """Whether it has as many elements as the result, or is the same for some matrices of a batch."""
         if size == wanted:
             return True
+        if self.graph.target.engine is not None and "gather" not in self.graph.engine_features:
+            return False  # it could not be laid out
         of_batch = len(shape(product)) == 3 and len(size) >= 2 and size[-2:] == wanted[-2:]
         return of_batch and len(size) <= len(wanted) and repetition(wanted[:-2], size[:-2]) is not None
 

@@ -71,7 +71,7 @@ def behind(last: Node, graph: GraphInfo, *, rows: bool = False) -> tuple[tuple[N
 
     rows: views that keep rows whole may stand between.
     """
-    if not graph.engine_functions:
+    if "functions" not in graph.engine_features:
         return (), None
     nodes = chain(last, graph, rows=rows)
     while nodes:

@@ -164,7 +164,7 @@ def match_limit(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Element
 
 def match_function(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementWiseParts] | None:
     """Functions that no product stands in front of."""
-    if not graph.engine_functions or not is_function_of_one(node, torch.bfloat16):
+    if "functions" not in graph.engine_features or not is_function_of_one(node, torch.bfloat16):
         return None
     source = node.all_input_nodes[0]
     if graph.is_static(source):
