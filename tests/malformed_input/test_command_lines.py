@@ -213,3 +213,18 @@ def test_an_internal_error_is_named_and_raised(
     with pytest.raises(KeyError):
         cli.main(["devices"])
     assert "internal error, please report it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [
+        (xclbin_cli.main, ["info", "/dev/zero"]),
+        (xclbin_cli.main, ["estimate", "--platform", "u250", "--recipe", "/dev/zero"]),
+        (xclbin_cli.main, ["estimate", "--recipe", "single", "--platform", "/dev/zero"]),
+        (cli.main, ["soc", "run", "/dev/zero", "/dev/zero"]),
+        (cli.main, ["soc", "report", "/dev/zero"]),
+    ],
+)
+def test_an_input_without_an_end(main: Main, line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no size before it is read."""
+    assert run(main, line, capsys, " ".join(line)) == 2
