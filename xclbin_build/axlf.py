@@ -157,7 +157,10 @@ def read(source: str | Path | bytes, *, foreign: bool = False) -> Axlf:
     if isinstance(source, bytes):
         return _parse(source, foreign)
     try:
-        data = Path(source).read_bytes()
+        with Path(source).open("rb") as file:
+            data = file.read(len(MAGIC))
+            if data == MAGIC:  # what begins otherwise may be of any size, or a device without an end
+                data += file.read()
     except OSError as error:
         raise XclbinError(f"xclbin {printable(source)} cannot be read: {error.strerror or error}.") from error
     try:

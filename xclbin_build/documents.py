@@ -35,11 +35,14 @@ def read_json(path: Path) -> Any:
     return _read(path, json.loads, "JSON")
 
 
-def _read(path: Path, parse: Callable[[str], Any], format_: str) -> Any:
+def read_text(path: Path) -> str:
+    """The text of a file, which may be a pipe or a device: it ends after MOST_BYTES or is refused."""
     try:
-        if path.stat().st_size > MOST_BYTES:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
             raise DocumentError(f"it is larger than {MOST_BYTES >> 20} MiB")
-        text = path.read_text(encoding="utf-8")
+        return content.decode().replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise DocumentError(error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
@@ -48,6 +51,10 @@ def _read(path: Path, parse: Callable[[str], Any], format_: str) -> Any:
         raise
     except ValueError as error:  # a zero in the path
         raise DocumentError(str(error)) from error
+
+
+def _read(path: Path, parse: Callable[[str], Any], format_: str) -> Any:
+    text = read_text(path)
     try:
         value = parse(text)
     except RecursionError as error:

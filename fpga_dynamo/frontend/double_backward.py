@@ -169,7 +169,11 @@ class _Hook:
         self.edges = edges
         self.inputs = inputs
         self.state = state
-        self._versions = versions([inputs[i] for i in owner.tensors])
+        self._versions = self._of_unchanged()
+
+    def _of_unchanged(self) -> Any:
+        """Versions of the inputs but for those that the graph itself changes: no result depends on their old values."""
+        return versions([self.inputs[i] for i in self.owner.tensors if i not in self.owner.changed])
 
     def __call__(self, given: Gradients, tangents: Gradients) -> Gradients | None:
         if torch.is_grad_enabled():
@@ -193,7 +197,7 @@ class _Hook:
             return self.owner.refusal
         if self.edges.inputs is None:
             return "inputs of the graph share memory"
-        if self._versions != versions([self.inputs[i] for i in self.owner.tensors]):
+        if self._versions != self._of_unchanged():
             return "an input or a parameter was changed in place after the call"
         return None
 

@@ -11,7 +11,7 @@ from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.frontend.frames import recurrence
 from fpga_dynamo.ir.graph import arguments, hints
 from fpga_dynamo.lowering.tracing.recurrent import MOST_STEPS
-from fpga_dynamo.torch_internals.dispatch import autocast_active
+from fpga_dynamo.torch_internals.dispatch import autocast_active, enters_autocast
 
 _DROPOUTS: tuple[Any, ...] = (torch.dropout, torch.nn.functional.dropout)
 
@@ -72,6 +72,8 @@ def _why_not_unrolled(node: Node, graphs: int) -> str:
         return f"{kind} with packed sequences is not supported: their lengths are data-dependent"
     if x.dtype is not torch.float32 or autocast_active():
         return f"{kind} is supported in float32 only, not in another dtype"
+    if enters_autocast(node.graph) and not _stays_one_op(node):
+        return f"{kind} within autocast is supported as one operator only: without gradients of its input"
     if _stays_one_op(node):
         return ""
     given = hints(x.shape)
@@ -85,6 +87,8 @@ def _why_not_unrolled(node: Node, graphs: int) -> str:
 
 def _stays_one_op(node: Node) -> bool:
     if node.target is not torch.lstm or not torch.backends.mkldnn.is_available():
+        return False
+    if arguments(node)[0].meta["example_value"].requires_grad:
         return False
     hidden, cell = (state.meta["example_value"] for state in arguments(node)[1])
     return bool(hidden.shape[-1] == cell.shape[-1])

@@ -275,10 +275,11 @@ _NOT_TRACED = {
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
-def why_not_traced(error: Exception, decompositions: Iterable[Any]) -> str | None:
+def why_not_traced(error: Exception, decompositions: Iterable[Any], kernels: Iterable[Any] = ()) -> str | None:
     """Why AOTAutograd does not trace the graph for which it raised `error`; None if this package raised it.
 
     AOTAutograd calls this package's compilers and `decompositions`: the traceback of their errors names them.
+    `kernels` only hand a call on to an operator, whose error is that of the call.
     """
     if isinstance(error, DYNAMO_ERRORS):
         return None
@@ -287,15 +288,20 @@ def why_not_traced(error: Exception, decompositions: Iterable[Any]) -> str | Non
         if part in message:
             return f"{reason}, which cannot be traced"
     ours = {f.__code__ for f in decompositions if isinstance(f, FunctionType) and not f.__module__.startswith("torch.")}
-    if _from_this_package(error.__traceback__, ours):
+    passing = {f.__code__ for f in kernels if isinstance(f, FunctionType)}
+    if _from_this_package(error.__traceback__, ours, passing):
         return None
     return f"AOTAutograd cannot trace it ({type(error).__name__}: {message.splitlines()[0] if message else ''})"
 
 
-def _from_this_package(trace: TracebackType | None, functions: Collection[CodeType]) -> bool:
-    """Whether a frame of the package, or of one of these functions, lies behind one of PyTorch."""
+def _from_this_package(
+    trace: TracebackType | None, functions: Collection[CodeType], passing: Collection[CodeType]
+) -> bool:
+    """Whether a frame of the package but those of `passing`, or of one of `functions`, lies behind one of PyTorch."""
     behind_torch = False
     for frame, _ in traceback.walk_tb(trace):
+        if frame.f_code in passing:
+            continue
         ours = frame.f_code in functions or frame.f_code.co_filename.startswith(_PACKAGE)
         if ours and behind_torch:
             return True

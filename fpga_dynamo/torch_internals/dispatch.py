@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch._C import DispatchKey, FunctionSchema
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.fx import Graph
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 __all__ = [
@@ -113,3 +114,8 @@ def transforms_active() -> bool:
 def autocast_active() -> bool:
     """Whether autocast is on in this thread, for whichever device."""
     return torch._C._is_any_autocast_enabled()
+
+
+def enters_autocast(graph: Graph) -> bool:
+    """Whether a part of Dynamo's graph is within autocast."""
+    return any(node.target is torch.amp.autocast_mode._enter_autocast for node in graph.nodes)

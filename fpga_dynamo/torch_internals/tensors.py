@@ -60,6 +60,14 @@ def is_view(tensor: torch.Tensor) -> bool:
     return tensor._is_view()
 
 
+def is_batched(value: object) -> bool:
+    """Whether it is a tensor of torch.vmap, or of the older vmap of torch.autograd.grad, for several at once."""
+    functorch = torch._C._functorch
+    return isinstance(value, torch.Tensor) and (
+        functorch.is_batchedtensor(value) or functorch.is_legacy_batchedtensor(value)
+    )
+
+
 def mkldnn_enabled() -> bool:
     """The setting by which oneDNN computes."""
     return torch._C._get_mkldnn_enabled()

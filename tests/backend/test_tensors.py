@@ -200,6 +200,21 @@ def test_autocast_gives_eager_s_types(inside: bool) -> None:
         assert on_card(model)(x).dtype is torch.float32
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+def test_an_lstm_within_autocast_gives_eager_s_types(wanted: bool) -> None:
+    """PyTorch's decomposition of the layer of an input with gradients gives float32."""
+    model, x = nn.LSTM(8, 8).eval(), torch.randn(4, 2, 8, requires_grad=wanted)
+
+    def function(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(x)[0]
+
+    with torch.no_grad():
+        answer, expected = on_card(function)(x), function(x)
+    assert answer.dtype is expected.dtype is torch.bfloat16
+    torch.testing.assert_close(answer, expected, rtol=0.02, atol=0.02)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
 def test_types_that_the_card_does_not_compute_in_are_eager_s(dtype: torch.dtype) -> None:
     x = torch.randn(4, 6).to(dtype)

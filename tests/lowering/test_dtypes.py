@@ -259,3 +259,18 @@ def test_one_program_for_all_lengths(dtype: torch.dtype) -> None:
             x = torch.randn(length, 16).to(dtype)
             assert measure(compiled(x), model(x), copy.deepcopy(model).double()(x.double())).ratio <= 1.5
     assert len(programs) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_that_eager_mode_rounds_first(dtype: torch.dtype) -> None:
+    """A sum is zero where the rounded number is the element, and 1 - eps is 1."""
+
+    def numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x - 0.3, 0.3 - x, x + -0.3, (x - 0.3).sign(), torch.add(x, x.flip(0), alpha=0.3), x.logit(1e-6)
+
+    x = torch.cat([torch.tensor([0.3, -0.3, 0.0, 1.0]), torch.linspace(-2, 2, 60)]).to(dtype)
+    with torch.no_grad():
+        found = torch.compile(numbers, backend="fpga", options={"partition": "greedy"})(x)
+    for mine, eager in zip(found, numbers(x), strict=True):
+        torch.testing.assert_close(mine, eager, rtol=2 * torch.finfo(dtype).eps, atol=torch.finfo(dtype).eps)
+    assert all(torch.equal(mine, eager) for mine, eager in zip(found[:4], numbers(x)[:4], strict=True))

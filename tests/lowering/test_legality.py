@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
 
-from tests.backend.backend_kit import on_card
+from tests.backend.backend_kit import GREEDY, on_card
 from tests.marks import EXTENDED
 
 Case = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
@@ -73,6 +74,58 @@ def test_a_bias_of_three_dimensions(shape: tuple[int, ...]) -> None:
 def test_an_output_padding_that_is_not_smaller_than_the_stride() -> None:
     x, w = torch.ones(1, 4, 5, 5), torch.ones(4, 4, 3, 3)
     assert_refused_alike(lambda x, w: F.conv_transpose2d(x, w, output_padding=1), x, w)
+
+
+NARROW_OPERANDS: dict[str, Case] = {
+    "a bias of a transposed convolution": (
+        F.conv_transpose1d,
+        (torch.ones(2, 3, 8), torch.ones(3, 4, 3), torch.ones(4).half()),
+    ),
+    "a filling number of float16": (lambda x: F.pad(x, (1, 1), value=1e6), (torch.ones(3).half(),)),
+    "a scattered number of bfloat16": (
+        lambda x, i: x.scatter(1, i, 3.4e38),
+        (torch.ones(3, 4).bfloat16(), torch.zeros(3, 1, dtype=torch.int64)),
+    ),
+    "averages of volumes": (lambda x: F.avg_pool3d(x, 2), (torch.ones(1, 2, 4, 4, 4).half(),)),
+    "patches of int8": (lambda x: F.unfold(x, 2), (torch.ones(1, 2, 4, 4).to(torch.int8),)),
+    "reflected bools": (lambda x: F.pad(x, (1, 1), mode="reflect"), (torch.ones(1, 2, 4).bool(),)),
+}
+
+
+@pytest.mark.parametrize("name", NARROW_OPERANDS)
+def test_operands_that_no_kernel_accepts(name: str) -> None:
+    assert_refused_alike(NARROW_OPERANDS[name][0], *NARROW_OPERANDS[name][1])
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"), [(1e6, torch.float16), (math.nan, torch.int64), (-1.0, torch.uint8), (2**40, torch.int32)]
+)
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=EXTENDED)])
+def test_a_number_of_a_tensor_that_does_not_fit(number: float, dtype: torch.dtype, dynamic: bool) -> None:
+    x, mask, value = torch.ones(3, dtype=dtype), torch.tensor([True, False, True]), torch.tensor(number)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        x.masked_fill(mask, value)
+    compiled = torch.compile(torch.masked_fill, backend="fpga", options=GREEDY, dynamic=dynamic)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        compiled(x, mask, value)
+    assert torch.equal(compiled(x, mask, torch.tensor(5, dtype=value.dtype)), x.masked_fill(mask, 5))
+
+
+def test_indices_of_two_dimensions() -> None:
+    assert_refused_alike(lambda x, i: x.index_select(0, i), torch.ones(3, 4), torch.zeros(1, 2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_a_number_scattered_out_of_range(index: int) -> None:
+    assert_refused_alike(lambda x, i: x.scatter(1, i, 1.0), torch.ones(3, 4), torch.full((3, 1), index))
+
+
+def test_images_without_pixels() -> None:
+    x = torch.ones(1, 2, 6, 6)
+    for mode in ("nearest", "bilinear"):
+        torch._dynamo.reset()
+        with pytest.raises(RuntimeError, match="greater than 0"):
+            on_card(lambda x, mode=mode: F.interpolate(x, scale_factor=0.1, mode=mode))(x)
 
 
 NUMBERS: dict[str, Callable[[torch.Tensor, Any], Any]] = {

@@ -213,3 +213,23 @@ def test_an_internal_error_is_named_and_raised(
     with pytest.raises(KeyError):
         cli.main(["devices"])
     assert "internal error, please report it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [
+        (xclbin_cli.main, ["info", "/dev/zero"]),
+        (xclbin_cli.main, ["estimate", "--platform", "u250", "--recipe", "/dev/zero"]),
+        (xclbin_cli.main, ["estimate", "--recipe", "single", "--platform", "/dev/zero"]),
+        (cli.main, ["soc", "run", "/dev/zero", "/dev/zero"]),
+        (cli.main, ["soc", "report", "/dev/zero"]),
+    ],
+)
+def test_an_input_without_an_end(main: Main, line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no size before it is read."""
+    assert run(main, line, capsys, " ".join(line)) == 2
+
+
+def test_a_page_that_is_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "ops.md").write_bytes(b"\x89PNG")
+    assert run(cli.main, ["ops", "--check", "ops.md"], capsys, "a picture") == 1

@@ -3,6 +3,7 @@ element-wise ops, that of a part of a tensor into padding; and two ops of the gr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -133,7 +134,11 @@ def scatter_value(x: torch.Tensor, dim: int, index: torch.Tensor, value: complex
     lines = [*x.shape[:dim], 1, *x.shape[dim + 1 :]]
     if not _has_lines(x, index) or list(index.shape) != lines or not isinstance(x.shape[dim], int):
         return NotImplemented
+    if x.is_floating_point() and torch.finfo(x.dtype).max < abs(value) < math.inf:
+        return NotImplemented  # eager mode raises
     places = torch.arange(x.shape[dim], device=x.device).view([-1] + [1] * (x.dim() - 1 - dim))
+    # The gather changes no number: it raises for an index out of range, as the scatter does.
+    index = places.expand(x.shape).gather(dim, index)
     chosen = torch.where(places == index, torch.full((), value, dtype=x.dtype, device=x.device), x)
     # A choice lies like its operands; what is scattered into is row-major in eager, however it lay.
     return chosen if x.is_contiguous() else chosen.clone(memory_format=torch.contiguous_format)

@@ -30,6 +30,7 @@ from fpga_dynamo.runtime.observe import counters, verify
 from fpga_dynamo.runtime.observe.reproduction import Case
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGraph
+from fpga_dynamo.torch_internals.tensors import is_batched
 from fpga_dynamo.torch_internals.tracing import tensors_are_fake
 
 log = logging.getLogger(__name__)
@@ -254,8 +255,13 @@ class Executor:
             values = call.values
             parameters = [values[place] for place in sources]
             inputs = [values[place] for place in reads]
-            binding = bindings.find(parameters)
-            results = launcher(unit, binding, inputs, call.forms[number])
+            try:
+                binding = bindings.find(parameters)
+                results = launcher(unit, binding, inputs, call.forms[number])
+            except RuntimeError:
+                if any(map(is_batched, (*parameters, *inputs))):  # vmap over a backward pass: they have no memory
+                    return None
+                raise
             _check_finite(task, results)
             if self.direct is not None:
                 self.direct.open(binding, inputs, parameters)

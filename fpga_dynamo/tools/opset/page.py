@@ -66,7 +66,7 @@ def _patterns_by_conditions() -> dict[tuple[str, ...], list[str]]:
 
 def check_page(path: Path, target: Target) -> bool:
     """Whether the file is what :func:`page` writes."""
-    return path.exists() and path.read_text(encoding="utf-8") == page(target)
+    return path.exists() and path.read_text(encoding="utf-8", errors="replace") == page(target)
 
 
 def _ops(table: Iterable[Row]) -> list[str]:

@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from fpga_dynamo.runtime.application import Application, load
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, text, whole
+from xclbin_build.documents import DocumentError, read_text
 from xclbin_build.schema import shown
 
 _KEYS = ("graph", "model", "program", "name", "share", "arrivals", "granularity")
@@ -178,9 +179,9 @@ def _source(index: int, row: Any, folder: Path) -> Source:
 
 def _trace(where: str, path: Path) -> tuple[float, ...]:
     try:
-        times = [float(line) for line in path.read_text(encoding="utf-8").split()]
-    except OSError as error:
-        raise StudyError(f"{where}: cannot read arrivals from {path}: {error.strerror or error}") from error
+        times = [float(line) for line in read_text(path).split()]
+    except DocumentError as error:
+        raise StudyError(f"{where}: cannot read arrivals from {path}: {error}") from error
     except ValueError as error:
         words = str(error)[:100]
         raise StudyError(f"{where}: cannot read arrivals from {path}, a number in each line: {words}") from error

@@ -12,7 +12,8 @@ from typing import Any
 from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
-from fpga_dynamo.ir.graph import argument, aten
+from fpga_dynamo.ir.dtypes import stored
+from fpga_dynamo.ir.graph import argument, aten, value
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.rule import Operands, Rule, direct
@@ -85,7 +86,11 @@ def _celu(p: MicroProgram, n: Node, x: Operands) -> Operand:
 def _logit(p: MicroProgram, n: Node, x: Operands) -> Operand:
     eps = argument(n, "eps", 1)
     limited = eps is not None and eps >= 0  # neither below 0 nor NaN
-    given = _bounds(p, x[0], float(eps), 1 - float(eps)) if limited else _bounds(p, x[0], None, None)
+    low, high = None, None
+    if limited:  # eager mode computes both bounds in the dtype of the result
+        low = stored(eps, value(n).dtype)
+        high = stored(1 - low, value(n).dtype)
+    given = _bounds(p, x[0], low, high)
     return p.op("LOG", p.op("DIV", given, p.op("SUB", 1.0, given)))
 
 

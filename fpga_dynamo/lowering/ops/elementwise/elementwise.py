@@ -34,14 +34,15 @@ def _scaled_sum(name: str) -> Rule:
         alpha = argument(n, "alpha", 2, 1)
         if alpha == 1:
             return p.op(name, x[0], x[1])
-        return p.op("FMA", x[1], float(alpha) if name == "ADD" else -float(alpha), x[0])
+        factor = stored(alpha, value(n).dtype)
+        return p.op("FMA", x[1], factor if name == "ADD" else -factor, x[0])
 
     return rule
 
 
 def _reverse_sub(p: MicroProgram, n: Node, x: Operands) -> Operand:
     alpha = argument(n, "alpha", 2, 1)
-    return p.op("SUB", x[1], x[0]) if alpha == 1 else p.op("FMA", x[0], -float(alpha), x[1])
+    return p.op("SUB", x[1], x[0]) if alpha == 1 else p.op("FMA", x[0], -stored(alpha, value(n).dtype), x[1])
 
 
 def _power(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -176,6 +177,14 @@ FACTS: dict[Any, Operator] = {
 }
 """What else is known of an op."""
 
+_ROUNDED = frozenset(
+    getattr(packet, name)
+    for packet in (aten.add, aten.sub, aten.rsub, aten.pow)
+    for name in packet.overloads()
+    if "Tensor" in name or "Scalar" in name
+)
+"""Operators of which eager mode rounds a Python number to half precision first; of the others it is a float32."""
+
 ANCHORS = tuple(dict.fromkeys((*RULES, *BOOL_RULES, *INTEGER_RULES)))
 
 
@@ -191,7 +200,7 @@ def compute(p: MicroProgram, node: Node, given: Sequence[Operand | float]) -> Op
     if dtype in INTEGERS:
         whole = [x if isinstance(x, Operand) else p.integer(int(x)) for x in given]
         return INTEGER_RULES[node.target](p, node, whole)
-    common = torch.bool if dtype is torch.bool else torch.float32  # a number has no half precision
+    common = dtype if dtype is torch.bool or node.target in _ROUNDED else torch.float32
     numbers = [x if isinstance(x, Operand) else stored(x, common) for x in given]
     return (BOOL_RULES if dtype is torch.bool else RULES)[node.target](p, node, numbers)
 

@@ -59,6 +59,8 @@ def check_indexing(match: Match, graph: GraphInfo) -> str | None:
         return why
     if value(index).dtype not in (torch.int64, torch.int32):
         return f"the index is {value(index).dtype}; integer dtypes are supported"
+    if node.target is aten.index_select.default and len(shape(index)) > 1:
+        return "eager mode raises: index_select(): Index is supposed to be a vector"
     rank = len(shape(table))
     if rank == 0 or (node.target is not aten.embedding.default and rank > 4):
         return f"a {rank}-D table is not supported"

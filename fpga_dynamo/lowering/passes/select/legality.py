@@ -8,14 +8,16 @@ for each kind of call.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fpga_dynamo.ir.graph import argument, aten, hints, is_effectful, value, values
+from fpga_dynamo.ir.graph import argument, arguments, aten, hints, is_effectful, operand, value, values
+from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.torch_internals.dispatch import OpOverload, schema, without_modes
 from fpga_dynamo.torch_internals.pytree import tree_map
@@ -28,6 +30,10 @@ _OF_ANY_SIZE = frozenset({
 })  # fmt: skip
 """Operators that PyTorch does not tag as element-wise, and that accept operands cut to two elements a dimension if they
 accept the whole. The meta functions of the others check what their kernels check."""
+
+_READS_NUMBER: dict[Any, int] = {aten.masked_fill.Tensor: 2}
+"""Operators that read a number from a tensor without dimensions, and that raise if the number does not fit the result's
+dtype; the position of that tensor."""
 
 _STORED = frozenset({"value", "fill_value"})
 """Names of arguments that are numbers to be written."""
@@ -48,14 +54,16 @@ def refuse_illegal(nodes: Iterable[Node], known: dict[Node, str | None]) -> str 
 
 def _error(node: Node) -> str | None:
     if node.target is aten.convolution.default:
-        return _output_padding(node)
+        return _of_convolution(node)
     if not isinstance(node.target, OpOverload) or node.target.namespace != "aten" or is_effectful(node):
         return None
+    if node.target in _READS_NUMBER and (error := _number_read(node)) is not None:
+        return error
     if torch.Tag.pointwise not in node.target.tags and node.target not in _OF_ANY_SIZE:
-        return _stored_number(node, node.target)
+        return _stored_number(node, node.target) or _of_dtype(node, node.target)
     call = map_arg((node.args, node.kwargs), value)
     kind: list[Hashable] = [node.target]
-    tree_map(lambda operand: kind.append(_kind(operand)), call)
+    tree_map(lambda given: kind.append(_kind(given)), call)
     if (key := tuple(kind)) not in _errors:
         if len(_errors) >= _MOST_KINDS:
             _errors.clear()
@@ -63,8 +71,32 @@ def _error(node: Node) -> str | None:
     return _errors[key]
 
 
-def _output_padding(node: Node) -> str | None:
-    """The one check of a convolution that its meta function does not make."""
+def _number_read(node: Node) -> str | None:
+    number, result = value(operand(node, _READS_NUMBER[node.target])).dtype, value(node).dtype
+    if torch.bool in (number, result) or number.is_complex or result.is_complex or _within(number, result):
+        return None
+    return f"a number of {number} that {result} does not represent, which is known only at run time"
+
+
+def _within(inner: torch.dtype, outer: torch.dtype) -> bool:
+    """Whether all numbers of the dtype `inner` lie in the range of `outer`."""
+    if inner.is_floating_point and not outer.is_floating_point:
+        return False
+    low, high = _range(inner)
+    lowest, highest = _range(outer)
+    return lowest <= low and high <= highest
+
+
+def _range(dtype: torch.dtype) -> tuple[float, float]:
+    facts = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    return facts.min, facts.max
+
+
+def _of_convolution(node: Node) -> str | None:
+    """The two checks of a convolution that its meta function does not make."""
+    operands = [value(given) for given in arguments(node)[:3] if given is not None]
+    if len({given.dtype for given in operands}) > 1:  # for some sizes eager mode has a kernel that accepts them
+        return "Input type and bias type should be the same"
     if not argument(node, "transposed", 6):
         return None
     stride, dilation = argument(node, "stride", 3), argument(node, "dilation", 5)
@@ -80,8 +112,27 @@ def _stored_number(node: Node, target: OpOverload) -> str | None:
     for name in _STORED.intersection(names):
         number = argument(node, name, names.index(name))
         if fakes and type(number) in (bool, int, float, complex):
-            return _error_of_kernel(aten.full.default, (((), number), {"dtype": fakes[0].dtype}))
+            size = _cut(fakes[0]) or (2,)  # the kernel checks less for one element
+            return _error_of_kernel(aten.full.default, ((size, number), {"dtype": fakes[0].dtype}))
     return None
+
+
+def _of_dtype(node: Node, target: OpOverload) -> str | None:
+    """The error of an operator that has no kernel for the dtype of its first operand, by a typical call."""
+    typical = facts(target).call
+    source = next((given for given in map(value, node.all_input_nodes) if isinstance(given, torch.Tensor)), None)
+    if typical is None or source is None or source.dtype is torch.float32:
+        return None
+    key = target, source.dtype
+    if key not in _errors:
+        with without_modes(), torch.no_grad():
+            error = _raised(target, *typical(partial(_zeros, source.dtype)))
+        _errors[key] = error if error is not None and "not implemented for" in error else None
+    return _errors[key]
+
+
+def _zeros(common: torch.dtype, *size: int, dtype: torch.dtype | None = None, parameter: bool = False) -> torch.Tensor:
+    return torch.zeros(size, dtype=dtype or common)
 
 
 def _kind(operand: Any) -> Hashable:
@@ -104,10 +155,14 @@ def _error_of_kernel(target: OpOverload, call: Any) -> str | None:
             args, kwargs = tree_map(_small, call)
         except Exception:  # an operand that cannot be made, such as one whose sizes are known by running alone
             return None
-        try:
-            target(*args, **kwargs)
-        except Exception as error:  # of whatever kind: eager mode raises it when the graph runs
-            return (str(error) or type(error).__name__).splitlines()[0]
+        return _raised(target, args, kwargs)
+
+
+def _raised(target: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    try:
+        target(*args, **kwargs)
+    except Exception as error:  # of whatever kind: eager mode raises it when the graph runs
+        return (str(error) or type(error).__name__).splitlines()[0]
     return None
 
 
