@@ -44,8 +44,8 @@ inline const char* refusal(const mac_command& c) {
     if (one_to_one && (c.tile_blocks != 1 || c.tile_depth != 1 || c.out_blocks != c.in_blocks ||
                        c.group_in != CHANNELS || c.group_out != CHANNELS || folded(c)))
         return "works channel by channel, but not on tiles of a block";
-    if (map_kind && (c.kernel[0] != 1 || c.kernel[1] != 1 || c.tile_depth != c.in_blocks || has_sums(c) ||
-                     folded(c) || c.operation == OPERATION_MAXIMUM))
+    if (map_kind && (c.kernel[0] != 1 || c.kernel[1] != 1 || c.tile_depth != c.in_blocks || has_sums(c) || folded(c) ||
+                     c.operation == OPERATION_MAXIMUM))
         return "has a map as second operand of what is no plain product";
     if (c.out_plane && (c.out_plane < 0 || c.out_plane < (int64_t{c.out_height} * c.out_width + BEAT - 1) / BEAT))
         return "has blocks that lie nearer to each other than their rows take";
