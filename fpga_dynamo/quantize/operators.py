@@ -62,7 +62,7 @@ NON_NEGATIVE = (
 )  # fmt: skip
 
 SCALINGS = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
-"""By a number, where the second operand is none of the graph's values."""
+"""Multiplications by a number, where the second operand is not a node."""
 
 MOVES = (
     aten.max_pool1d.default, aten.max_pool2d.default, aten.adaptive_max_pool2d.default, aten.flatten.using_ints,

@@ -169,7 +169,7 @@ class Specs:
 
 
     def mask_of(self, node: Node, scores: Node) -> DerivedQuantizationSpec:
-        """Of what is added to scores: 0, or as little as puts any score below all that weigh anything."""
+        """The mask of scores: integers for 0, and for a number so low that no masked score has weight."""
         count = max(node.meta["val"].shape[-1], 1)
         return DerivedQuantizationSpec(
             derived_from=[(scores, node)],

@@ -2,7 +2,7 @@
 
 A word is 16 channels of a pixel. What moves whole words is a sum of steps along the dimensions of a view, for the
 source as for the target. Dimensions within a plane of the target become a table of runs. Of the others, from block to
-block and from image to image, two become the heads of a command; of what is left each index is a command of its own.
+block and from image to image, two become the heads of a command. Each index of the rest is a command of its own.
 """
 
 from __future__ import annotations

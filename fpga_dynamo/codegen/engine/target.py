@@ -68,7 +68,7 @@ def table_of(sizes: EngineSizes) -> dict[str, Any]:
 
 
 def features(target: Target) -> frozenset[str]:
-    """What patterns ask of the engine that graphs are lowered to; nothing if that is none.
+    """The optional features of the engine that graphs are lowered to, which patterns ask for; empty for cores.
 
     functions: of bfloat16 numbers. gather: int8 elements in any order.
     """

@@ -25,7 +25,7 @@ public:
 #pragma HLS inline
     }
     bool last() const { return last_; }
-    // Begins anew behind the last time.
+    // The first time again follows the last.
     void count() {
 #pragma HLS inline
         const bool next_is_last = left_ == count_t(2);
