@@ -195,6 +195,22 @@ def test_one_launch_with_the_bits_of_eager(name: str) -> None:
     assert apart(program, captured) == {}
 
 
+def test_moves_by_nothing_are_no_commands() -> None:
+    class Unmoved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Conv2d(3, 32, 1), nn.Conv2d(32, 16, 3, padding=1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = nn.functional.pad(torch.relu(self.first(x)), (0, 0, 0, 0))
+            result: Tensor = self.last(torch.roll(x, (0, 0), (2, 3)))
+            return result
+
+    program, _ = lowered(Unmoved(), torch.randn(1, 3, 9, 7))
+    (launch,) = program.lists.launches
+    assert [type(emitted.command).__name__ for emitted in launch] == ["MacCommand"] * 2
+
+
 def test_an_engine_that_does_not_gather_leaves_it_to_the_host() -> None:
     from fpga_dynamo.frontend.capture import capture
     from fpga_dynamo.quantize import quantize

@@ -52,9 +52,9 @@ enum vector_flags : int32_t {
 // Gather copies words in any order, and a head is one block of an image. Its input and input_head count words. Its params are
 // a table of runs, the same for all heads: `runs` times four uint32, of which the last is not read. Bits 30 and 31 of the
 // first number are a gather_source, the others the run's first word from the begin of the head's input. The second number
-// counts its words. So pixels are permuted, repeated and padded. A run of GATHER_FILL has the four channels of the third
-// number, again and again. The others lie within the `taken[0]` words of the input, and lengths add up to the words of the
-// output's lines; neither is checked on a card.
+// counts its words, at least one. So pixels are permuted, repeated and padded. A run of GATHER_FILL has the four channels of
+// the third number, again and again. The others lie within the `taken[0]` words of the input, and lengths add up to the words
+// of the output's lines; neither is checked on a card.
 //
 // Constant copies its params, which are the lines of all heads' blocks, to the output.
 //
