@@ -297,6 +297,11 @@ private:
         c.input_head[1] = static_cast<int32_t>(engine::map_lines(in.rows, 16)) * engine::BEAT;
         if (random.chance(0.3)) c.input_head[1] = random.integer(0, skipped);
         c.output_head[1] = static_cast<int32_t>(engine::map_lines(out.rows, 16));
+        if (random.chance(0.5)) {  // blocks are outer heads
+            std::swap(c.heads[0], c.heads[1]);
+            std::swap(c.input_head[0], c.input_head[1]);
+            std::swap(c.output_head[0], c.output_head[1]);
+        }
         c.group_lines = 1;
         const int most = random.pick({1, 3, 20, 200});
         std::vector<line_t> table;

@@ -35,19 +35,20 @@ inline void reference_of_runs(const vector_command& c, const std::vector<line_t>
         return of[static_cast<std::size_t>(line + word / 4)].byte[static_cast<std::size_t>(word % 4 * 16 + k)];
     };
     std::vector<line_t> source = before;
-    for (int block = 0; block < c.heads[1]; block++) {
+    for (int head = 0; head < c.heads[0] * c.heads[1]; head++) {
+        const int64_t h0 = head / c.heads[1], h1 = head % c.heads[1];
+        const int64_t from = int64_t{c.input} + h0 * c.input_head[0] + h1 * c.input_head[1];
+        const int64_t begins = int64_t{c.output} + h0 * c.output_head[0] + h1 * c.output_head[1];
         int64_t to = 0;
         for (int n = 0; n < c.runs; n++) {
             const line_t& entries = params[static_cast<std::size_t>(c.params + n / 4)];
             const uint32_t begin = engine::bits32_of(entries, n % 4 * 4),
                            words = engine::bits32_of(entries, n % 4 * 4 + 1);
             for (uint32_t w = 0; w < words && to < c.pixels; w++, to++)
-                for (int k = 0; k < 16; k++) {
-                    const int64_t from = int64_t{c.input} + int64_t{block} * c.input_head[1];
-                    byte_of(memory, c.output + int64_t{block} * c.output_head[1], to,
+                for (int k = 0; k < 16; k++)
+                    byte_of(memory, begins, to,
                             k) = begin >> 30 == 1 ? entries.byte[n % 4 * 16 + 8 + k % 4]
                                                   : byte_of(source, 0, from + int64_t{begin & 0x3fffffff} + w, k);
-                }
         }
     }
 }
