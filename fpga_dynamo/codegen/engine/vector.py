@@ -35,8 +35,9 @@ _FLOATS_COLLECT, _FLOATS_WEIGH, _FLOATS_ROW, _FLOATS_APPLY = 30, 48, 92, 24
 """The same of floats; row: cycles spent once a row, before its second sweep and before its third."""
 _GATHER_BITS = 20
 """Of the numbers of words and runs of a block that words are moved to."""
-_REQUESTS, _GATHER = 40, 4
-"""Of gather: cycles until the first runs are asked for, and those of a head beside its words."""
+_REQUESTS, _GATHER, _RUN = 70, 4, 10
+"""Of gather: cycles until the first runs are asked for, those of a head beside its words, and of a run beside its words
+where several units share a network."""
 _RUNS_AHEAD, _LINE_RUNS = 16, 4
 """Runs that are asked for at a time, and of a line of their table."""
 _EXPONENTIALS, _TABLE = 256, 256
@@ -359,7 +360,8 @@ def _gather_stores(
         read = c.lines(sizes) / heads
         moved = max(read / memory.lines_per_cycle, (read + plane) / memory.bank, c.params_lines * sizes.line_beats)
         waiting = c.runs * memory.read / _RUNS_AHEAD
-    head = max(plane * sizes.beat, waiting, moved) + _GROUP + _GATHER
+    words = plane * sizes.beat + (_RUN * c.runs if memory.units > 1 else 0)
+    head = max(words, waiting, moved) + _GROUP + _GATHER
     load, found = max(load, begin + memory.read) + _REQUESTS + (memory.read if c.gathers else 0.0), []
     for _head in range(heads):
         load += head

@@ -99,68 +99,107 @@ private:
     bool more_ = true;
 };
 
+// Runs on their way, the oldest first, and its words, which become lines.
+class gathered_runs {
+public:
+    explicit gathered_runs(const vector_job_t& job) : asker_(job), constant_(is_constant(job.c)) {
+#pragma HLS inline
+#pragma HLS array_partition variable = asked_ complete
+    }
+    // Whether a beat of the table has to be read before the next run is asked for.
+    bool begins_beat() const { return asker_.begins_beat(); }
+    // Asks for one more run; the next one is the oldest then. Answers its words.
+    number<GATHER_BITS> advance(input_port_t& maps, const beat_t& entries) {
+#pragma HLS inline
+        for (int i = 1; i < RUNS_AHEAD; i++) {
+#pragma HLS unroll
+            asked_[i - 1] = asked_[i];
+        }
+        asked_[RUNS_AHEAD - 1] = asker_.next(maps, entries);
+        place_ = asked_[0].place;
+        return asked_[0].words;
+    }
+    // Whether a word is the first one of a beat that comes from the weights. begins: the first one of a run.
+    bool copies(bool begins) const { return constant_ && (begins || place_ == 0); }
+    // The oldest run's next word. told: the beat, if it is a constant's.
+    void put_word(input_port_t& maps, bool begins, const beat_t& told, line_stream& out) {
+#pragma HLS inline
+        beat_t filling;
+        for (int i = 0; i < PORT_BYTES / 4; i++) {
+#pragma HLS unroll
+            set_bits32(filling, i, asked_[0].filling);
+        }
+        if (begins || place_ == 0) beat_ = asked_[0].fills ? filling : constant_ ? told : maps.read();
+        add_word(line_, word_of(beat_, static_cast<int>(place_)));
+        place_ = (static_cast<int>(place_) + 1) & (PORT_WORDS - 1);
+        if (turn_ == BEAT - 1) out.write(line_);
+        turn_ = (static_cast<int>(turn_) + 1) & (BEAT - 1);
+    }
+
+private:
+    run_asker asker_;
+    asked_run_t asked_[RUNS_AHEAD] = {};
+    const bool constant_;
+    beat_t beat_ = {};
+    line_t line_ = {};
+    ap_uint<bits_for(PORT_WORDS)> place_ = 0;
+    ap_uint<bits_for(BEAT)> turn_ = 0;  // of the line
+};
+
 // The blocks of a command in lines, head by head. table: runs, or the lines of a constant. `started`: windows and groups since
 // the list began.
 inline void gather_blocks(input_port_t& maps, const vector_job_t& job, run_stream& table, done_stream& done,
                           progress_t& progress, turns_t& started, line_stream& out) {
     typedef number<GATHER_BITS> words_t;
-    const bool constant = is_constant(job.c);
     const words_t words = job.p.plane << LINE_SHIFT;
-    run_asker asker(job);
-    asked_run_t asked[RUNS_AHEAD] = {};
-#pragma HLS array_partition variable = asked complete
-    PIPELINED(gather_requests) for (number<bits_for(RUNS_AHEAD + 1)> k = 1; k < RUNS_AHEAD; k++) {
-#pragma HLS pipeline II = 1
-        ITERATION(gather_requests);
-        for (int i = 1; i < RUNS_AHEAD; i++) {
-#pragma HLS unroll
-            asked[i - 1] = asked[i];
-        }
+    gathered_runs runs(job);
+gather_requests:
+    for (number<bits_for(RUNS_AHEAD + 1)> k = 1; k < RUNS_AHEAD; k++) {
+        CYCLES(gather_run);
         beat_t entries;
-        if (asker.begins_beat()) entries = table.read();
-        asked[RUNS_AHEAD - 1] = asker.next(maps, entries);
+        if (runs.begins_beat()) entries = table.read();
+        runs.advance(maps, entries);
     }
-    beat_t beat = {};
-    line_t line = {};
-    ap_uint<bits_for(BEAT)> turn = 0;
 gather_heads:
     for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS
         CYCLES(vector_group);
         progress.at_most_ahead(done, started, WINDOWS_AHEAD);
         started = started + 1;
+#if ENGINE_CUS > 1
+        // A request may be one for each page, which no word waits for otherwise.
+        words_t of_run = 0;
+    gather_runs:
+        for (words_t n = 0; n < words; n += of_run) {
+#pragma HLS loop_tripcount min = 1 max = (1 << GATHER_BITS)
+            CYCLES(gather_run);
+            beat_t entries;
+            if (runs.begins_beat()) entries = table.read();
+            of_run = runs.advance(maps, entries);
+            PIPELINED(gather_words) for (words_t k = 0; k < of_run; k++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = (1 << GATHER_BITS)
+                ITERATION(gather_words);
+                beat_t told;
+                if (runs.copies(k == 0)) told = table.read();
+                runs.put_word(maps, k == 0, told, out);
+            }
+        }
+#else
         words_t left = 0;    // of the run, with the one that comes
         bool begins = true;  // whether that is a run's first one, which is known a cycle ahead
-        ap_uint<bits_for(PORT_WORDS)> place = 0;
         PIPELINED(gather_words) for (words_t n = 0; n < words; n++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = (1 << GATHER_BITS)
             ITERATION(gather_words);
-            const bool copies = constant && (begins || place == 0);
             beat_t told;  // a stream is read at one place
-            if (copies || (begins && asker.begins_beat())) told = table.read();
-            if (begins) {
-                for (int i = 1; i < RUNS_AHEAD; i++) {
-#pragma HLS unroll
-                    asked[i - 1] = asked[i];
-                }
-                asked[RUNS_AHEAD - 1] = asker.next(maps, told);
-                left = asked[0].words;
-                place = asked[0].place;
-            }
-            beat_t filling;
-            for (int i = 0; i < PORT_BYTES / 4; i++) {
-#pragma HLS unroll
-                set_bits32(filling, i, asked[0].filling);
-            }
-            if (begins || place == 0) beat = asked[0].fills ? filling : copies ? told : maps.read();
-            add_word(line, word_of(beat, static_cast<int>(place)));
-            place = (static_cast<int>(place) + 1) & (PORT_WORDS - 1);
+            if (runs.copies(begins) || (begins && runs.begins_beat())) told = table.read();
+            if (begins) left = runs.advance(maps, told);
+            runs.put_word(maps, begins, told, out);
             begins = left == words_t(1);
             left = left - 1;
-            if (turn == BEAT - 1) out.write(line);
-            turn = (static_cast<int>(turn) + 1) & (BEAT - 1);
         }
+#endif
     }
 }
 

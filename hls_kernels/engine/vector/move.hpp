@@ -129,6 +129,9 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
     }
 }
 
+// Tables of runs, or lines of constants, on their way.
+constexpr int TABLES_AHEAD = ENGINE_HAS_GATHER ? AHEAD : 1;
+
 inline void load_vector_params(vector_side& vector, weight_port_t& port) {
     const vector_job_t job = vector.params_jobs.read();
     typedef number<(ENGINE_HAS_GATHER ? GATHER_BITS : VECTOR_PARAMS_BITS) + 3> beats_t;
@@ -141,11 +144,11 @@ inline void load_vector_params(vector_side& vector, weight_port_t& port) {
     uint32_t at = job.c.params * LINE_BEATS;
     line_t line = {};
 params_of_heads:
-    for (number<SMALL_BITS + 1> head = 0; head < heads + (AHEAD - 1); head++) {
-#pragma HLS loop_tripcount min = 1 max = (MOST_HEADS + AHEAD - 1)
+    for (number<SMALL_BITS + 1> head = 0; head < heads + (TABLES_AHEAD - 1); head++) {
+#pragma HLS loop_tripcount min = 1 max = (MOST_HEADS + TABLES_AHEAD - 1)
         if (beats > 0 && head < heads) port.read_request(at, static_cast<int32_t>(beats));
         if (constant) at += static_cast<uint32_t>(beats);
-        if (head < AHEAD - 1) continue;
+        if (head < TABLES_AHEAD - 1) continue;
         PIPELINED(vector_params_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 0 max = ((ENGINE_HAS_GATHER ? 1 << GATHER_BITS : MOST_PARAMS_LINES) * LINE_BEATS)
