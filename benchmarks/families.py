@@ -4,7 +4,7 @@
 
 A family is a module of `timm.models`. Without NAMEs the model with the fewest parameters stands for each. Each model is
 estimated in a process of its own (`fpga-dynamo estimate NAME --sizes-only`), a minute or more, and appended to FILE.
-Models that FILE has are left out, so a run that was ended goes on. timm has to be installed.
+Models that FILE has with the same options are left out, so a run that was ended goes on. timm has to be installed.
 """
 
 from __future__ import annotations
@@ -108,14 +108,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = ["--platform", given.platform, "--dtype", given.dtype]
     options += ["--recipe", given.recipe] if given.recipe else []
     known = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
-    rows = {row["name"]: Row(**{**row, "reasons": tuple(row["reasons"])}) for row in known}
+    rows = {}
+    for of_options, row in known:
+        if of_options == options:
+            rows[row["name"]] = Row(**{**row, "reasons": tuple(row["reasons"])})
     given.out.parent.mkdir(parents=True, exist_ok=True)
     names = given.names or list(smallest_models())
     for name in names:
         if name not in rows:
             rows[name] = estimated(name, options, given.seconds)
             with given.out.open("a") as out:
-                out.write(json.dumps(asdict(rows[name])) + "\n")
+                out.write(json.dumps([options, asdict(rows[name])]) + "\n")
             print(rows[name], file=sys.stderr, flush=True)
     print(table([rows[name] for name in names]))
     return 0

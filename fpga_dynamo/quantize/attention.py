@@ -62,7 +62,7 @@ def _replace(model: GraphModule, node: Node) -> bool:
             known = evaluated(model, mask, {}) if mask.meta["val"].dtype == torch.bool else None
             if known is not None:
                 own = torch.where(known, 0.0, -math.inf)
-                mask = buffer(model, f"_mask_{node.name}", own, query.meta["val"].new_empty(own.shape))
+                mask = buffer(model, f"_mask_{mask.name}", own, query.meta["val"].new_empty(own.shape))
             if mask.meta["val"].dtype == torch.bool:
                 scores = add(aten.masked_fill.Scalar, scores, add(aten.logical_not.default, mask), -math.inf)
             else:

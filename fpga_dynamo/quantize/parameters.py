@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from fpga_dynamo.ir.graph import is_effectful
 from fpga_dynamo.quantize.operators import MOVES, aten
 
 
@@ -63,7 +64,9 @@ def keep_masks(model: GraphModule, sums: Iterable[Node]) -> None:
 
 
 def buffer(model: GraphModule, name: str, value: Tensor, fake: Tensor) -> Node:
-    """A node that reads a buffer, which the model gets if it has none of that name. fake: of the graph's tracing."""
+    """A node that reads a buffer of this value, which the model gets if it has none. fake: its value in tracing."""
+    while not torch.equal(getattr(model, name, value), value):  # another one's
+        name += "_"
     if not hasattr(model, name):
         model.register_buffer(name, value, persistent=False)
     node = model.graph.get_attr(name)
@@ -75,17 +78,13 @@ def evaluated(model: GraphModule, node: Node, memo: dict[Node, Tensor | None]) -
     """The tensor that a node gives whatever the inputs are; None if that depends on them, or on chance."""
     if node not in memo:
         memo[node] = constant(model, node)
-        if node.op == "call_function" and not _is_random(node):
+        if node.op == "call_function" and not is_effectful(node):
             operands = {operand: evaluated(model, operand, memo) for operand in node.all_input_nodes}
             if all(value is not None for value in operands.values()):
                 args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
                 value = node.target(*args, **kwargs)  # type: ignore[operator]
                 memo[node] = value if isinstance(value, Tensor) else None
     return memo[node]
-
-
-def _is_random(node: Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def is_mask(value: Tensor | None) -> bool:

@@ -110,7 +110,7 @@ class FPGAQuantizer(Quantizer):
         fold_scales(model, self._kept(model.graph.nodes)[0])
         if "matmul" in self.capabilities:
             attention.take_apart(model)
-        keep_masks(model, [n for n in model.graph.nodes if n.target in ADDITIONS and is_score(n)])
+        keep_masks(model, _sums_of_scores(model))
         if self.specs.bias == "int32":
             # Each product may have to raise the scales of its weights (see biases_of_products).
             set_own_nodes(model, lambda node: node.target in PRODUCTS or node.target is EMBEDDING)
@@ -124,7 +124,8 @@ class FPGAQuantizer(Quantizer):
         self._symmetric = second_operands(node for node in model.graph.nodes if node not in kept)
         self._activations, self._indices = activations(model), indices(model.graph.nodes)
         self._parameters = parameters(model)
-        self._masks = {node for node in model.graph.nodes if is_mask(constant(model, node))}
+        operands = (arg for node in _sums_of_scores(model) for arg in node.args)
+        self._masks = {arg for arg in operands if isinstance(arg, Node) and is_mask(constant(model, arg))}
         for node in model.graph.nodes:
             product = PRODUCTS.get(node.target)
             if product is not None and node not in taken and product.name in self.capabilities:
@@ -327,6 +328,10 @@ class FPGAQuantizer(Quantizer):
 
 def _only_user(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def _sums_of_scores(model: GraphModule) -> list[Node]:
+    return [node for node in model.graph.nodes if node.target in ADDITIONS and is_score(node)]
 
 
 def _scaled(node: Node) -> Node | None:

@@ -334,7 +334,7 @@ def test_an_ordinary_backward_pass_lets_go_of_the_inputs() -> None:
 
 
 def test_two_calls_of_a_batch_norm() -> None:
-    """Each call changes the running statistics, of which no gradient depends."""
+    """Each call changes the running statistics, and no gradient depends on them."""
     model, x = MODELS["batch norm"](), torch.randn(5, 3)
 
     def both(run: Run, model: nn.Module, x: torch.Tensor) -> Any:

@@ -97,6 +97,15 @@ def test_whatever_a_mask_adds_nothing_is_left_of_what_it_masks(scales: Any) -> N
     assert all(torch.equal(result, results[0]) for result in results)
 
 
+def test_what_leaves_weight_is_no_mask() -> None:
+    model, inputs = attention(-5.0)
+    graph = quantize(model, inputs, progress=False)
+    (softmax,) = (node for node in graph.graph.nodes if node.target is torch.ops.aten.softmax.int)
+    scores = softmax.args[0].args[0].args[0]
+    assert not all("dequantize" in str(operand.target) for operand in scores.all_input_nodes)
+    assert ratio(model, graph, inputs) > WITHOUT_A_MASK_DB
+
+
 def test_a_product_adds_a_bias_that_sequences_share() -> None:
     torch.manual_seed(0)
 

@@ -183,7 +183,7 @@ _ROUNDED = frozenset(
     for name in packet.overloads()
     if "Tensor" in name or "Scalar" in name
 )
-"""Operators of which eager mode rounds a Python number to half precision first; of the others it is a float32."""
+"""Operators whose Python number eager mode rounds to half precision first; other operators use a float32."""
 
 ANCHORS = tuple(dict.fromkeys((*RULES, *BOOL_RULES, *INTEGER_RULES)))
 
