@@ -14,9 +14,7 @@ from tests.reports import (  # noqa: F401  (each registers its reports)
 )
 from tests.reports.case import REPORTS, Report
 
-KNOWN = {
-    "pytorch#185517-ranking_loss_at_corner": "a number beside bfloat16 is not rounded to bfloat16, see docs/dtypes.md",
-}
+KNOWN: dict[str, str] = {}
 """Where fpga alone differs today, and why; an entry whose report is mended fails its test until it is removed."""
 
 

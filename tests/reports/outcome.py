@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import re
+import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,11 +25,12 @@ _INTERNAL = ("a graph falls back to eager mode, because compiling it failed", "r
 
 @dataclass(frozen=True)
 class Answer:
-    """`value` is what the program returned, or the text `raises TYPE`."""
+    """`value` is what the program returned, or the text `raises TYPE`, whose traceback is `trace`."""
 
     value: Any
     internal_errors: tuple[str, ...] = ()
     launches: int = 0
+    trace: str = ""
 
     @property
     def refused(self) -> bool:
@@ -37,10 +39,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One cell of the table."""
+    """One cell of the table; `trace` is the traceback of what it raises."""
 
     text: str
     launches: int = 0
+    trace: str = ""
 
     @property
     def right(self) -> bool:
@@ -53,14 +56,15 @@ def run(report: Report, trial: Trial) -> Answer:
     torch.manual_seed(0)
     random.seed(0)
     before = fpga_dynamo.stats()["pl_launches"]
+    trace = ""
     with warnings.catch_warnings(record=True) as caught, _modes_kept():
         warnings.simplefilter("always")
         try:
             value = tree_map(_settled, report.program(trial))
         except Exception as error:
-            value = f"raises {kind_of_error(error)}"
+            value, trace = f"raises {kind_of_error(error)}", traceback.format_exc()
     messages = tuple(str(w.message) for w in caught if any(text in str(w.message) for text in _INTERNAL))
-    return Answer(value, messages, int(fpga_dynamo.stats()["pl_launches"] - before))
+    return Answer(value, messages, int(fpga_dynamo.stats()["pl_launches"] - before), trace)
 
 
 @contextlib.contextmanager
@@ -96,7 +100,7 @@ def compare(answer: Answer, eager: Answer, exact: Any) -> Outcome:
         return Outcome(f"internal error, right from eager mode: {_short(why)}", answer.launches)
     if answer.refused or eager.refused:
         same = answer.value == eager.value or (eager.refused and _refused_alike(answer.value, eager.value))
-        return Outcome(RIGHT if same else str(answer.value) if answer.refused else "no error", answer.launches)
+        return Outcome(RIGHT if same else str(answer.value) if answer.refused else "no error", answer.launches, answer.trace)
     try:
         assert_close_to_eager(answer.value, eager.value, exact)
     except Mismatch as error:

@@ -22,7 +22,7 @@ def _marks(report: Report) -> list[pytest.MarkDecorator]:
 @pytest.mark.parametrize("report", [pytest.param(r, id=r.name, marks=_marks(r)) for r in reports()])
 def test_report(report: Report) -> None:
     found = dict(outcomes(report))
-    assert acceptable(found["aot_eager"], found["fpga"]), found["fpga"].text
+    assert acceptable(found["aot_eager"], found["fpga"]), f"{found['fpga'].text}\n{found['fpga'].trace}"
 
 
 def test_references_name_a_project_and_a_number() -> None:
