@@ -12,6 +12,11 @@ from tests.lowering.lowering_cases import GREEDY, Call, Case, check
 ONE = {"gemm": 1}
 
 
+def _numbers(x: torch.Tensor, *size: int) -> torch.Tensor:
+    """The squared norms of rows, as products of one element each, whose rows lie apart."""
+    return (x.unsqueeze(1) @ x.unsqueeze(2)).view(size)
+
+
 class ResidualLinear(nn.Module):
     """activation(linear(x) + x), or x + linear(x), over any number of batch dimensions."""
 
@@ -104,6 +109,12 @@ PRODUCTS = {
     "a parameter by a vector": Case(Call(lambda a, w: w @ a, w=torch.randn(17, 20)), (20,), commands=ONE),
     "a vector by a vector": Case(torch.dot, (300,), (300,)),
     "a bilinear layer": Case(nn.Bilinear(8, 17, 5), (6, 8), (6, 17), commands={"gemm": 2, "pointwise": 1}),
+    "a batch by a matrix that a copy puts in order": Case(
+        lambda a, b: a @ _numbers(b, 4, 8).t().expand(2, 8, 4), (2, 5, 8), (32, 7), commands={"gemm": 2}
+    ),
+    "heads by a matrix that a copy puts in order": Case(
+        lambda a, b: a @ _numbers(b, 1, 1, 4, 8).transpose(2, 3), (2, 3, 5, 8), (32, 7), commands={"gemm": 2}
+    ),
     "a sum over three letters": Case(lambda a, b: torch.einsum("bij,bkj->ik", a, b), (3, 5, 17), (3, 4, 17)),
 }
 

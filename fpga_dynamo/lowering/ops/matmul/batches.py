@@ -104,8 +104,11 @@ def split(view: View, halves: tuple[int, int]) -> View:
 
 
 def unit_strides(view: View) -> tuple[int, ...]:
-    """Strides for the record; a size of 1 has whatever stride it likes: 1 is the one that helps."""
-    *outer, row, column = view.strides
+    """Strides for the record: 0 between the batches of a matrix that all share, also where a copy of it has another stride.
+
+    A row or column of size 1 has whatever stride it likes: 1 is the one that helps.
+    """
+    *outer, row, column = (0 if d < 2 and size == 1 else view.strides[d] for d, size in enumerate(view.shape))
     if row != 1 and column != 1:
         row, column = (row, 1) if view.shape[-1] == 1 else (1, column)
     return (*outer, row, column)
