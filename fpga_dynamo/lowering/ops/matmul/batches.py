@@ -104,7 +104,7 @@ def split(view: View, halves: tuple[int, int]) -> View:
 
 
 def unit_strides(view: View) -> tuple[int, ...]:
-    """Strides for the record: 0 between the batches of a matrix that all share, also where a copy of it has another stride.
+    """Strides for the record: 0 between batches that share a matrix, also where a copy of it has another stride.
 
     A row or column of size 1 has whatever stride it likes: 1 is the one that helps.
     """
