@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import re
 import traceback
@@ -57,7 +58,7 @@ def run(report: Report, trial: Trial) -> Answer:
     random.seed(0)
     before = fpga_dynamo.stats()["pl_launches"]
     trace = ""
-    with warnings.catch_warnings(record=True) as caught, _modes_kept():
+    with warnings.catch_warnings(record=True) as caught, _modes_kept(report.kind):
         warnings.simplefilter("always")
         try:
             value = tree_map(_settled, report.program(trial))
@@ -68,10 +69,18 @@ def run(report: Report, trial: Trial) -> Answer:
 
 
 @contextlib.contextmanager
-def _modes_kept() -> Iterator[None]:
-    """Gradients are on, also where Dynamo failed inside an earlier program and left its inference mode on."""
-    with torch.inference_mode(False), torch.enable_grad():
-        yield
+def _modes_kept(kind: str) -> Iterator[None]:
+    """Gradients are on, also where Dynamo failed inside an earlier program and left its inference mode on.
+
+    A trace of nested vmap and grad leaves cycles with a guard of dispatch keys, which sets those of its own time when it
+    is collected: under aot_eager the next such program fails. So it is collected here, and the keys are set back.
+    """
+    with torch._C._PreserveDispatchKeyGuard(), torch.inference_mode(False), torch.enable_grad():
+        try:
+            yield
+        finally:
+            if kind == "torch.func":
+                gc.collect()
 
 
 def _settled(leaf: Any) -> Any:
