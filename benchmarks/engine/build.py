@@ -11,13 +11,14 @@ from torch.nn import functional
 from benchmarks.engine import attention
 from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
 from fpga_dynamo.codegen.engine import layout
-from fpga_dynamo.codegen.engine.command import Flags, IdleCommand, MacCommand, Operation, WeightKind, divide_up
+from fpga_dynamo.codegen.engine.command import Flags, IdleCommand, MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.cycles import PARAMS_LINES, Memory
 from fpga_dynamo.codegen.engine.owners import Owners
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES, EngineSizes
 from fpga_dynamo.codegen.engine.split import Share, shares, vector_shares
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.codegen.requantize import Channels, channels, factor, requantize
+from fpga_dynamo.ir.view import ceil_div
 
 _RESIDUAL = 128.0
 """The greatest value that a residual adds."""
@@ -225,10 +226,10 @@ class Builder:
             input=self.place(source),
             input_after=self.after(source),
             pixel_channels=4 if fold else CHANNELS,
-            in_blocks=divide_up(layer.source.channels, CHANNELS),
+            in_blocks=ceil_div(layer.source.channels, CHANNELS),
             in_height=layer.source.height,
             in_width=layer.source.width,
-            out_blocks=divide_up(layer.result.channels, CHANNELS),
+            out_blocks=ceil_div(layer.result.channels, CHANNELS),
             out_height=layer.result.height,
             out_width=layer.result.width,
             kernel=layer.kernel,
@@ -236,7 +237,7 @@ class Builder:
             padding=layer.padding,
             dilation=layer.dilation,
             group_in=layer.source.channels,
-            group_out=divide_up(layer.result.channels, CHANNELS) * CHANNELS,
+            group_out=ceil_div(layer.result.channels, CHANNELS) * CHANNELS,
             flags=flags,
             low=low,
             high=high,
@@ -270,10 +271,10 @@ class Builder:
             weight_kind=WeightKind.DIAGONAL,
             input=self.place(source),
             input_after=self.after(source),
-            in_blocks=divide_up(channels, CHANNELS),
+            in_blocks=ceil_div(channels, CHANNELS),
             in_height=layer.source.height,
             in_width=layer.source.width,
-            out_blocks=divide_up(channels, CHANNELS),
+            out_blocks=ceil_div(channels, CHANNELS),
             out_height=layer.result.height,
             out_width=layer.result.width,
             kernel=layer.kernel,
@@ -295,7 +296,7 @@ class Builder:
 
     def _add(self, layer: Rows) -> None:
         """A sum of two maps: a depthwise 1 x 1 kernel of ones over the one, the other as residual."""
-        channels, blocks = layer.shape.channels, divide_up(layer.shape.channels, CHANNELS)
+        channels, blocks = layer.shape.channels, ceil_div(layer.shape.channels, CHANNELS)
         first, second = layer.inputs
         epilogue = _Epilogue.plain(channels, 0.7, greatest=128)
         epilogue.residual = second

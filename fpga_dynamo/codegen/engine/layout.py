@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from fpga_dynamo.codegen.requantize import Channels
+from fpga_dynamo.ir.view import ceil_div
 
-from .command import Geometry, MacCommand, WeightKind, divide_up
+from .command import Geometry, MacCommand, WeightKind
 from .parts import Part
 from .sizes import CHANNELS, LINE_BYTES, EngineSizes
 
@@ -24,13 +25,13 @@ class Region:
 
     def reserve(self, lines: int) -> int:
         """The first of so many lines, at a multiple of 4 KiB, as long bursts like it."""
-        at = divide_up(self.lines, 64) * 64
+        at = ceil_div(self.lines, 64) * 64
         self.lines = at + lines
         return at
 
     def put(self, data: Tensor) -> int:
         """Reserves lines for uint8 data and has them filled; answers the first."""
-        at = self.reserve(divide_up(data.numel(), LINE_BYTES))
+        at = self.reserve(ceil_div(data.numel(), LINE_BYTES))
         self._written.append((at, data))
         return at
 
@@ -49,13 +50,13 @@ class Region:
 
 
 def map_lines(pixels: int, channels: int) -> int:
-    return divide_up(pixels * CHANNELS, LINE_BYTES) * divide_up(channels, CHANNELS)
+    return ceil_div(pixels * CHANNELS, LINE_BYTES) * ceil_div(channels, CHANNELS)
 
 
 def blocked(values: Tensor) -> Tensor:
     """int8 values (channels, pixels) as the bytes of a map (uint8, one dimension)."""
     channels, pixels = values.shape
-    padded = torch.zeros(divide_up(channels, CHANNELS) * CHANNELS, divide_up(pixels, 4) * 4, dtype=torch.int8)
+    padded = torch.zeros(ceil_div(channels, CHANNELS) * CHANNELS, ceil_div(pixels, 4) * 4, dtype=torch.int8)
     padded[:channels, :pixels] = values
     return padded.view(-1, CHANNELS, padded.shape[1]).transpose(1, 2).contiguous().view(-1).view(torch.uint8)
 
@@ -65,7 +66,7 @@ def unblocked(region: Tensor, at: int, channels: int, pixels: int) -> Tensor:
     lines = map_lines(pixels, channels)
     data = region[at * LINE_BYTES : (at + lines) * LINE_BYTES].view(torch.int8)
     planes = (
-        data.view(divide_up(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, divide_up(pixels, 4) * 4)
+        data.view(ceil_div(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, ceil_div(pixels, 4) * 4)
     )
     return planes[:channels, :pixels]
 
@@ -85,7 +86,7 @@ def weight_bytes(command: MacCommand, sizes: EngineSizes) -> int:
     """Of the command's packed or diagonal weights."""
     g = Geometry(command, sizes)
     if command.weight_kind is WeightKind.DIAGONAL:
-        return g.tiles * divide_up(g.taps, sizes.beat) * LINE_BYTES
+        return g.tiles * ceil_div(g.taps, sizes.beat) * LINE_BYTES
     return g.tiles * g.steps * command.tile_blocks * sizes.weight_lines * LINE_BYTES
 
 
@@ -104,7 +105,7 @@ def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
     assert weight.element_size() == sizes.element_bytes, f"weights of {weight.dtype} for {sizes}"
     outputs, inputs, rows, columns = weight.shape
     if c.weight_kind is WeightKind.DIAGONAL:
-        taps = divide_up(g.taps, sizes.beat) * sizes.beat
+        taps = ceil_div(g.taps, sizes.beat) * sizes.beat
         words = torch.zeros(g.tiles, taps, CHANNELS, dtype=weight.dtype)
         all_taps = torch.zeros(g.tiles * CHANNELS, rows * columns, dtype=weight.dtype)
         all_taps[:outputs] = weight.reshape(outputs, -1)
@@ -150,8 +151,8 @@ def _turned(weight: Tensor, group: int) -> Tensor:
     outputs, inputs, rows, columns = weight.shape
     if rows == 1:
         return weight.transpose(2, 3)
-    groups = divide_up(outputs, group)
-    dense = weight.new_zeros(outputs, rows, divide_up(groups * inputs, CHANNELS) * CHANNELS, columns)
+    groups = ceil_div(outputs, group)
+    dense = weight.new_zeros(outputs, rows, ceil_div(groups * inputs, CHANNELS) * CHANNELS, columns)
     for g in range(groups):
         of = slice(g * group, (g + 1) * group)
         dense[of, :, g * inputs : (g + 1) * inputs] = weight[of].transpose(1, 2)
@@ -174,7 +175,7 @@ def _runs(c: MacCommand, outputs: int, inputs: int) -> list[tuple[int, int, int]
 
 def packed_params(channels: Channels, table: Tensor | None = None) -> Tensor:
     """Offset, scale and bias of each output channel, and a table of 256 int8, as bytes."""
-    blocks = divide_up(len(channels.offset), CHANNELS)
+    blocks = ceil_div(len(channels.offset), CHANNELS)
     lines = torch.zeros(blocks, 3, CHANNELS, dtype=torch.int32)
     for row, values in enumerate((channels.offset, channels.scale, channels.bias)):
         padded = torch.zeros(blocks * CHANNELS, dtype=torch.int32)

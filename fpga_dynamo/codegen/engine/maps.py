@@ -15,9 +15,8 @@ from torch.fx import Node
 
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, CHANNELS_FIRST, IMAGE, PIXEL, Blocked
 from fpga_dynamo.ir.graph import value
-from fpga_dynamo.ir.view import Buffer, View
+from fpga_dynamo.ir.view import Buffer, View, ceil_div
 
-from .command import divide_up
 from .sizes import LINE_BYTES, EngineSizes
 
 
@@ -52,8 +51,8 @@ class Map(Buffer):
     ) -> None:
         self.images, self.pixels, self.channels, self.pixel_channels = images, pixels, channels, pixel_channels
         self.channels_first, self.patch = channels_first, patch
-        blocks = divide_up(channels, CHANNELS) if pixel_channels == CHANNELS else 1
-        self.plane = divide_up(pixels * pixel_channels, sizes.line_elements) * (sizes.beat if wide else 1)
+        blocks = ceil_div(channels, CHANNELS) if pixel_channels == CHANNELS else 1
+        self.plane = ceil_div(pixels * pixel_channels, sizes.line_elements) * (sizes.beat if wide else 1)
         self.image_lines = blocks * self.plane
         self.at: int | None = None
         self.launch = 0
@@ -110,7 +109,7 @@ class Images:
 
     @property
     def blocks(self) -> int:
-        return divide_up(self.channels, CHANNELS)
+        return ceil_div(self.channels, CHANNELS)
 
     @property
     def pixels(self) -> int:
