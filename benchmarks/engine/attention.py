@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from benchmarks.engine import memory
 from benchmarks.engine.layers import Product, Rows
-from fpga_dynamo.codegen.engine import layout
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import (
@@ -36,14 +36,14 @@ def product(builder: Builder, layer: Product) -> None:
     first, second = layer.inputs
     keys = layer.columns if layer.transposed else layer.inner
     pad = 0 if layer.transposed else -128  # zero point of the probabilities
-    map_head = layout.map_lines(layer.rows, layer.columns)
+    map_head = memory.map_lines(layer.rows, layer.columns)
     command = MacCommand(
         weight_kind=WeightKind.MAP if layer.transposed else WeightKind.TRANSPOSED,
         input=builder.place(first),
         input_after=builder.after(first),
         weight=builder.place(second),
         weight_after=builder.after(second),
-        weight_plane=layout.map_lines(keys, CHANNELS),
+        weight_plane=memory.map_lines(keys, CHANNELS),
         in_blocks=ceil_div(layer.inner, CHANNELS),
         in_width=layer.rows,
         out_blocks=ceil_div(layer.columns, CHANNELS),
@@ -51,8 +51,8 @@ def product(builder: Builder, layer: Product) -> None:
         group_in=layer.inner,
         group_out=ceil_div(layer.columns, CHANNELS) * CHANNELS,
         heads=(1, layer.heads),
-        input_head=(0, layout.map_lines(layer.rows, layer.inner)),
-        weight_head=(0, layout.map_lines(keys, layer.inner if layer.transposed else layer.columns)),
+        input_head=(0, memory.map_lines(layer.rows, layer.inner)),
+        weight_head=(0, memory.map_lines(keys, layer.inner if layer.transposed else layer.columns)),
         output_head=(0, map_head),
         pad=pad,
     )
@@ -100,7 +100,7 @@ def rows(builder: Builder, layer: Rows) -> None:
         table = _TABLES[layer.kind](steps / 32).mul(32).round().clamp(-128, 127).to(torch.int8)
         params = table.view(torch.uint8)
         value = None if x is None else table[x + 128].long()
-    head = layout.map_lines(pixels, channels)
+    head = memory.map_lines(pixels, channels)
     command = VectorCommand(
         operation=operation,
         flags=flags,

@@ -1,5 +1,4 @@
-"""Maps, weights and parameters as bytes, in the order of hls_kernels/engine/layout.hpp: maps and parameters of int8
-engines, weights of all."""
+"""Weights, and parameters of int8 engines, in the order of hls_kernels/engine/layout.hpp."""
 
 from __future__ import annotations
 
@@ -21,62 +20,12 @@ class Region:
 
     def __init__(self) -> None:
         self.lines = 1
-        self._written: list[tuple[int, Tensor]] = []
 
     def reserve(self, lines: int) -> int:
         """The first of so many lines, at a multiple of 4 KiB, as long bursts like it."""
         at = ceil_div(self.lines, 64) * 64
         self.lines = at + lines
         return at
-
-    def put(self, data: Tensor) -> int:
-        """Reserves lines for uint8 data and has them filled; answers the first."""
-        at = self.reserve(ceil_div(data.numel(), LINE_BYTES))
-        self._written.append((at, data))
-        return at
-
-    def write(self, at: int, data: Tensor) -> None:
-        self._written.append((at, data))
-
-    def bytes(self) -> Tensor:
-        """All of the region; what nobody has filled is 0xA5."""
-        region = torch.full((self.lines * LINE_BYTES,), 0xA5, dtype=torch.uint8)
-        for at, data in self._written:
-            region[at * LINE_BYTES : at * LINE_BYTES + data.numel()] = data
-        return region
-
-
-# Maps
-
-
-def map_lines(pixels: int, channels: int) -> int:
-    return ceil_div(pixels * CHANNELS, LINE_BYTES) * ceil_div(channels, CHANNELS)
-
-
-def blocked(values: Tensor) -> Tensor:
-    """int8 values (channels, pixels) as the bytes of a map (uint8, one dimension)."""
-    channels, pixels = values.shape
-    padded = torch.zeros(ceil_div(channels, CHANNELS) * CHANNELS, ceil_div(pixels, 4) * 4, dtype=torch.int8)
-    padded[:channels, :pixels] = values
-    return padded.view(-1, CHANNELS, padded.shape[1]).transpose(1, 2).contiguous().view(-1).view(torch.uint8)
-
-
-def unblocked(region: Tensor, at: int, channels: int, pixels: int) -> Tensor:
-    """int8 values (channels, pixels) of a map that begins in line `at` of a region."""
-    lines = map_lines(pixels, channels)
-    data = region[at * LINE_BYTES : (at + lines) * LINE_BYTES].view(torch.int8)
-    planes = (
-        data.view(ceil_div(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, ceil_div(pixels, 4) * 4)
-    )
-    return planes[:channels, :pixels]
-
-
-def folded(values: Tensor, pixel_channels: int) -> Tensor:
-    """int8 values (channels, pixels) with so many channels side by side, as the first layer reads them."""
-    channels, pixels = values.shape
-    result = torch.zeros(pixels, pixel_channels, dtype=torch.int8)
-    result[:, :channels] = values.t()
-    return result.view(-1).view(torch.uint8)
 
 
 # Weights
@@ -90,16 +39,8 @@ def weight_bytes(command: MacCommand, sizes: EngineSizes) -> int:
     return g.tiles * g.steps * command.tile_blocks * sizes.weight_lines * LINE_BYTES
 
 
-def packed_weights(weight: Tensor, command: MacCommand, sizes: EngineSizes) -> Tensor:
-    """Weights (out channels, channels of a group, rows, columns) as the bytes of packed or diagonal weights.
-
-    They are of the engine's elements: int8, bfloat16 or float32.
-    """
-    return pack_weight((command, sizes), weight).view(torch.uint8)
-
-
 def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
-    """The same as elements of one dimension, as the layout of a pack; params: command, sizes."""
+    """Weights (out channels, channels of a group, rows, columns) as a command reads them; params: command, sizes."""
     c, sizes = params
     g = Geometry(c, sizes)
     assert weight.element_size() == sizes.element_bytes, f"weights of {weight.dtype} for {sizes}"
