@@ -7,15 +7,12 @@ import re
 from . import debug, ir, tables
 from .arrays import Array, Kind, Member, Partition, extents_of
 from .plan import Plan, Probe
-from .source import MarkedSource
 
 _SMALL_BYTES = 1024  # of a structure whose arrays are taken as registers if no pragma says otherwise
 _DECLARED = re.compile(r'#dbg_(declare|value)\(ptr ([%@](?:"[^"]*"|[\w.$\-]+)), !(\d+)')
 
 
-def find_arrays(
-    module: ir.Module, function: ir.Function, text: str, source: MarkedSource, probes: list[Probe], plan: Plan
-) -> None:
+def find_arrays(module: ir.Module, function: ir.Function, text: str, probes: list[Probe], plan: Plan) -> None:
     names: dict[str, str] = {}
     declared: dict[str, int] = {}  # the variable's metadata
     for how, value, number in re.findall(_DECLARED, text):

@@ -173,9 +173,7 @@ def _cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         busy = min(band.groups for band in g.all_bands) * c.set_tiles * g.steps
         weights += max(0, round(busy - sets[-1][1]))
     weight_lines = g.heads * (g.set_loads // g.sets) * sum(read for read, _ in sets)
-    store = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
-    others = images * c.out_blocks * g.out_plane if c.has_residual else 0
-    sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
+    store, others, sums = _result_lines(c, g)
     lines, words = window_cycles(g, g.all_bands[0])
     moved = images * input_lines + weight_lines + store + others + sums
     # Residuals and results take turns.
@@ -214,10 +212,14 @@ def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
     elif c.has_weights:
         weights += g.tiles * g.steps * c.tile_blocks * sizes.weight_lines
     weights *= g.heads * g.set_loads // g.sets
-    stored = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
-    others = images * c.out_blocks * g.out_plane if c.has_residual else 0
-    sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
-    return read + weights + stored + others + sums
+    return read + weights + sum(_result_lines(c, g))
+
+
+def _result_lines(c: MacCommand, g: Geometry) -> tuple[int, int, int]:
+    """Lines of the result, of the residual and of the sums that a command begins with."""
+    blocks = g.heads * c.images * c.out_blocks
+    stored = blocks * sum(g.output_lines(band) for band in g.all_bands)
+    return stored, blocks * g.out_plane * c.has_residual, blocks * c.out_height * c.out_width * c.has_sums
 
 
 def _table_lines(c: MacCommand, sizes: EngineSizes) -> int:

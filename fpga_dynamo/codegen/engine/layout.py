@@ -114,13 +114,12 @@ def _runs(c: MacCommand, outputs: int, inputs: int) -> list[tuple[int, int, int]
     return runs
 
 
-def packed_params(channels: Channels, table: Tensor | None = None) -> Tensor:
-    """Offset, scale and bias of each output channel, and a table of 256 int8, as bytes."""
+def packed_params(channels: Channels) -> Tensor:
+    """Offset, scale and bias of each output channel, as bytes."""
     blocks = ceil_div(len(channels.offset), CHANNELS)
     lines = torch.zeros(blocks, 3, CHANNELS, dtype=torch.int32)
     for row, values in enumerate((channels.offset, channels.scale, channels.bias)):
         padded = torch.zeros(blocks * CHANNELS, dtype=torch.int32)
         padded[: len(values)] = values
         lines[:, row] = padded.view(blocks, CHANNELS)
-    data = lines.view(-1).view(torch.uint8)
-    return data if table is None else torch.cat([data, table.view(torch.uint8)])
+    return lines.view(-1).view(torch.uint8)

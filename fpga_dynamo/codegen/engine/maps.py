@@ -147,7 +147,7 @@ def dense_view(of: Map, size: Sequence[int]) -> View:
 def images_of(view: View, what: str) -> Images:
     """A view of four dimensions as images. Raises RefusedError, about `what`."""
     n, channels, height, width = view.shape
-    of, image, first, block = _origin(view, channels, what)
+    of, image, first, block = _origin(view, what)
     wanted = (IMAGE, CHANNEL, width * PIXEL, PIXEL)
     if any(size != 1 and stride != want for size, stride, want in zip(view.shape, view.strides, wanted, strict=True)):
         raise RefusedError(f"{what} has a memory layout that the engine does not support")
@@ -160,7 +160,7 @@ def images_of(view: View, what: str) -> Images:
 def rows_of(view: View, what: str) -> Images:
     """A view whose last dimension are features, as rows: images of a row or many. Raises RefusedError, about `what`."""
     channels = view.shape[-1] if view.shape else 1
-    of, image, first, block = _origin(view, channels, what)
+    of, image, first, block = _origin(view, what)
     if channels != 1 and view.strides[-1] != CHANNEL:
         raise RefusedError(f"{what} has a memory layout that the engine does not support")
     runs = _runs(view.shape[:-1], view.strides[:-1])
@@ -175,7 +175,7 @@ def rows_of(view: View, what: str) -> Images:
     return Images(of, images, channels, 1, pixels, block, image, first)
 
 
-def _origin(view: View, channels: int, what: str) -> tuple[Map, int, int, int]:
+def _origin(view: View, what: str) -> tuple[Map, int, int, int]:
     """Map, image, pixel and block that a view begins with."""
     of = view.buffer
     assert isinstance(of, Map)

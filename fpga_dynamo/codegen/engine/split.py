@@ -111,7 +111,7 @@ def _placed(share: Share, command: MacCommand) -> Share:
 def _shares(command: MacCommand, units: int, sizes: EngineSizes, memory: Memory) -> _Found:
     best: tuple[float, list[Share]] | None = None
     refusal: DoesNotFitError | None = None
-    for grid in _grids(command, units, sizes):
+    for grid in _grids(command, units):
         try:
             found, longest = _cut(command, grid, sizes, memory)
         except DoesNotFitError as error:
@@ -140,7 +140,7 @@ def _cut(command: MacCommand, grid: _Grid, sizes: EngineSizes, memory: Memory) -
     return found, longest
 
 
-def _grids(command: MacCommand, units: int, sizes: EngineSizes) -> Iterator[_Grid]:
+def _grids(command: MacCommand, units: int) -> Iterator[_Grid]:
     c = command
     yield _Grid()
     if c.has_sums or c.raw:

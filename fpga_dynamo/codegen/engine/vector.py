@@ -335,12 +335,17 @@ def _interleave_stores(
         load = max(load + loaded, passed)
         start = max(passed, load - loaded + _GROUP + memory.read)
         passed = max(start + _GROUP + max(c.pixels, moved), load) + _INTERLEAVE
-        groups = ceil_div(plane, c.group_lines)
-        stored = plane + groups * (_GROUP + _BURST)
-        last = plane - (groups - 1) * c.group_lines
-        store = max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
-        found += [(0, store + memory.write)] * groups
+        store = _store_of_words(c, plane, passed, store)
+        found += [(0, store + memory.write)] * ceil_div(plane, c.group_lines)
     return found, load
+
+
+def _store_of_words(c: VectorCommand, plane: int, passed: float, store: float) -> float:
+    """When the store has done with the words of a plane, of which the last one passes at `passed`."""
+    groups = ceil_div(plane, c.group_lines)
+    stored = plane + groups * (_GROUP + _BURST)
+    last = plane - (groups - 1) * c.group_lines
+    return max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
 
 
 def _gather_stores(
@@ -367,11 +372,8 @@ def _gather_stores(
     load, found = max(load, begin + memory.read) + _REQUESTS + (memory.read if c.gathers else 0.0), []
     for _head in range(heads):
         load += head
-        groups = ceil_div(plane, c.group_lines)
-        stored = plane + groups * (_GROUP + _BURST)
-        last = plane - (groups - 1) * c.group_lines
-        store = max(store + stored, load + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
-        found += [(0, store + memory.write)] * groups
+        store = _store_of_words(c, plane, load, store)
+        found += [(0, store + memory.write)] * ceil_div(plane, c.group_lines)
     return found, load
 
 
