@@ -135,6 +135,18 @@ inline void finish_int8(const finished_pixels& from, int32_t j, const int8_chann
     finish_int8_vectors(from, j, 1, &of, &to, e, arena, weights);
 }
 
+// How the operands of an int8 convolution follow windows.
+// \tparam COMMAND Command record of the core.
+template <class COMMAND>
+struct convolution_int8_redirection {
+    static constexpr bool POSSIBLE = true;
+    static void apply(COMMAND& c, const windows& elsewhere) {
+        elsewhere.redirect_elements(1, c.input);
+        elsewhere.redirect_elements(1, c.residual);
+        elsewhere.redirect_elements(out_bytes(c.out_format), c.output);
+    }
+};
+
 // What a record with an epilogue must satisfy, but for its residual's and output's extents.
 // \tparam COMMAND Command record with the fields that are read here.
 template <class COMMAND>
