@@ -29,7 +29,7 @@ def find_arrays(module: ir.Module, function: ir.Function, text: str, probes: lis
         # Structures are taken apart; what is left of one is no memory.
         kind = Kind.MEMORY if extents and ".sroa." not in instruction.name else Kind.REGISTERS
         name = names.get(instruction.name, instruction.name[1:])
-        array = Array(instruction.name, name, kind, extents, module.size_of(element), element_type=element)
+        array = Array(instruction.name, name, kind, extents, module.size_of(element))
         plan.arrays[instruction.name] = array
         whole = types.of_variable(declared[instruction.name]) if instruction.name in declared else None
         if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):
@@ -39,7 +39,7 @@ def find_arrays(module: ir.Module, function: ir.Function, text: str, probes: lis
         name = names.get(held.name) or re.sub(r"\.\d+$", "", held.name[1:]).rpartition(".")[2]
         plan.arrays[held.name] = Array(
             held.name, name, Kind.MEMORY if extents else Kind.REGISTERS, extents, module.size_of(element),
-            constant=held.constant, element_type=element,
+            constant=held.constant,
         )  # fmt: skip
         whole = types.of_global(held.debug)
         if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):
