@@ -63,7 +63,7 @@ class LeastWork(Adaptive):
             for resource, value in self._record(task).seconds.items():
                 kind = core.kinds.get(resource)
                 if kind is not None:
-                    core.native.believe(*place, kind, value)
+                    core.native.set_estimate(*place, kind, value)
 
     def decided(self, latency: float) -> None:
         if self._core is not None:
