@@ -179,7 +179,7 @@ struct depthwise_block {
     int8_channels constants;
 };
 
-FPGA_INLINE finished_channels channels_of(const depthwise_block& block) {
+FPGA_INLINE channel_group channels_of(const depthwise_block& block) {
     const uint32_t channel = static_cast<uint32_t>(block.channel);
     return {channel, channel * PARAMETERS, VEC, VEC, ivec16(0)};
 }
@@ -243,7 +243,7 @@ pieces:
                                offset_of(first + i, c.residual_stride[2]);
             }
         }
-        const finished_pixels from = {sums, 1, rows * count, row, output, residual, nullptr, nullptr, nullptr};
+        const pixel_sums from = {sums, 1, rows * count, row, output, residual, nullptr, nullptr, nullptr};
         finish_int8(from, 0, block.constants, channels_of(block), e, arena, weights);
     }
 }

@@ -180,7 +180,7 @@ inline void finish_line_exactly(const ivec16 (&sum)[4], const line_group& group,
     for (int32_t i = 0; i < 4; i++) {
         const int32_t place = i / group.blocks, block = i % group.blocks;
         if (!results.to[place]) continue;
-        const finished_pixels one = {natural + i, 1, 1, &row, &at, &at, nullptr, nullptr, nullptr};
+        const pixel_sums one = {natural + i, 1, 1, &row, &at, &at, nullptr, nullptr, nullptr};
         const uint32_t channel = static_cast<uint32_t>(group.channel + block * VEC);
         e.output = static_cast<place_t>(results.to[place] - bytes_of_region(arena) + x * results.step - group.channel);
         finish_exactly(one, 0, of.exact[block], {channel, channel * PARAMETERS, VEC, VEC, ivec16(0)}, e, arena,
