@@ -100,7 +100,8 @@ def compare(answer: Answer, eager: Answer, exact: Any) -> Outcome:
         return Outcome(f"internal error, right from eager mode: {_short(why)}", answer.launches)
     if answer.refused or eager.refused:
         same = answer.value == eager.value or (eager.refused and _refused_alike(answer.value, eager.value))
-        return Outcome(RIGHT if same else str(answer.value) if answer.refused else "no error", answer.launches, answer.trace)
+        how = RIGHT if same else str(answer.value) if answer.refused else "no error"
+        return Outcome(how, answer.launches, answer.trace)
     try:
         assert_close_to_eager(answer.value, eager.value, exact)
     except Mismatch as error:
