@@ -1,4 +1,4 @@
-"""What a pattern of one's own is written with; see docs/writing-a-kernel.md.
+"""What a pattern of one's own is written with; see docs/writing-a-pattern.md.
 
 A :class:`Pattern` starts at an anchor node, gathers a :class:`Match`, is checked (a sentence says no) and lowered: with
 the :class:`Emitter` it asks where values lie (:class:`View`) and appends commands, whose offsets are :class:`Operand`.

@@ -26,6 +26,9 @@ from tests.prose import page_findings
 NOT_RUN = 11
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
 
+MOST_WORDS = 1500
+"""Of a page that is no list, its examples included."""
+
 LONG = (
     "README.md",
     "benchmarks.md",
@@ -38,6 +41,7 @@ LONG = (
     "signal.md",
     "soc.md",
     "writing-a-kernel.md",
+    "writing-a-pattern.md",
 )
 """Pages whose examples take longest: `make extended` runs them, and the tutorials."""
 
@@ -100,6 +104,12 @@ def test_excerpts_are_what_the_file_says(block: Block) -> None:
     content = (ROOT / (block.value("file") or "")).read_text(encoding="utf-8")
     for part in re.split(r"^\.\.\.\n", block.text, flags=re.MULTILINE):
         assert part.strip("\n") in content, f"{block}: not in {block.value('file')}:\n{part}"
+
+
+def test_pages_are_short() -> None:
+    lists = ("README.md", "glossary.md", "ops.md")
+    words = {path.name: len(path.read_text(encoding="utf-8").split()) for path in DOCUMENTS if path.name not in lists}
+    assert not {name: count for name, count in words.items() if count > MOST_WORDS}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -165,7 +175,7 @@ def alternatives(pattern: str) -> list[str]:
 
 
 def test_files_that_answer_questions_are_there() -> None:
-    for question, files, answer in table(ROOT / "docs/architecture.md", "Where to find"):
+    for question, files, answer in table(ROOT / "docs/reference/source-tree.md", "Where to find"):
         named = [name for name in re.findall(r"`([^`]+)`", files)]
         found = [path for name in named for path in ROOT.glob(name)]
         assert len(found) >= len(named), question
@@ -176,7 +186,7 @@ def test_files_that_answer_questions_are_there() -> None:
 
 
 def test_table_of_packages_is_complete() -> None:
-    rows = table(ROOT / "docs/architecture.md", "Where is what")
+    rows = table(ROOT / "docs/reference/source-tree.md", "Packages")
     packages = {f"{path.name}/" for path in (ROOT / "fpga_dynamo").iterdir() if path.is_dir() and path.name[0] != "_"}
     assert {code(row[0]) for row in rows} == packages
 
@@ -214,7 +224,7 @@ def test_table_of_environment_variables_is_complete() -> None:
 
 
 def test_table_of_counters_is_complete() -> None:
-    rows = table(ROOT / "docs/explain-and-trace.md", "Counters")
+    rows = table(ROOT / "docs/reference/counters.md", "Counters")
     assert [code(row[0]) for row in rows] == list(COUNTERS)
 
 

@@ -52,11 +52,6 @@ class MemoryModel:
         """Bytes of one access of the DRAM."""
         return int(self.figures["bus_bits"] * self.figures["burst_length"]) // 8
 
-    @property
-    def peak_gbps(self) -> float:
-        """What the data bus moves in gigabytes a second."""
-        return self.figures["data_mtps"] * self.figures["bus_bits"] / 8000
-
     def settings(self) -> dict[str, str | int]:
         """The members of `sim::dram_settings`; times in picoseconds."""
         f = self.figures

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from benchmarks.engine import memory
 from benchmarks.engine.layers import Product, Rows
-from fpga_dynamo.codegen.engine import layout
-from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind, divide_up
+from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import (
     BETA_FRACTION,
@@ -22,6 +22,7 @@ from fpga_dynamo.codegen.engine.vector import (
     VectorOperation,
 )
 from fpga_dynamo.codegen.requantize import channels as requantized
+from fpga_dynamo.ir.view import ceil_div
 
 if TYPE_CHECKING:
     from benchmarks.engine.build import Builder
@@ -35,23 +36,23 @@ def product(builder: Builder, layer: Product) -> None:
     first, second = layer.inputs
     keys = layer.columns if layer.transposed else layer.inner
     pad = 0 if layer.transposed else -128  # zero point of the probabilities
-    map_head = layout.map_lines(layer.rows, layer.columns)
+    map_head = memory.map_lines(layer.rows, layer.columns)
     command = MacCommand(
         weight_kind=WeightKind.MAP if layer.transposed else WeightKind.TRANSPOSED,
         input=builder.place(first),
         input_after=builder.after(first),
         weight=builder.place(second),
         weight_after=builder.after(second),
-        weight_plane=layout.map_lines(keys, CHANNELS),
-        in_blocks=divide_up(layer.inner, CHANNELS),
+        weight_plane=memory.map_lines(keys, CHANNELS),
+        in_blocks=ceil_div(layer.inner, CHANNELS),
         in_width=layer.rows,
-        out_blocks=divide_up(layer.columns, CHANNELS),
+        out_blocks=ceil_div(layer.columns, CHANNELS),
         out_width=layer.rows,
         group_in=layer.inner,
-        group_out=divide_up(layer.columns, CHANNELS) * CHANNELS,
+        group_out=ceil_div(layer.columns, CHANNELS) * CHANNELS,
         heads=(1, layer.heads),
-        input_head=(0, layout.map_lines(layer.rows, layer.inner)),
-        weight_head=(0, layout.map_lines(keys, layer.inner if layer.transposed else layer.columns)),
+        input_head=(0, memory.map_lines(layer.rows, layer.inner)),
+        weight_head=(0, memory.map_lines(keys, layer.inner if layer.transposed else layer.columns)),
         output_head=(0, map_head),
         pad=pad,
     )
@@ -89,7 +90,7 @@ def rows(builder: Builder, layer: Rows) -> None:
         gamma = (20 + 20 * torch.rand(channels, generator=builder.random)) * 2.0**GAMMA_FRACTION
         gamma = gamma.int()
         beta = torch.randint(-10, 11, (channels,), generator=builder.random).int() << BETA_FRACTION
-        padded = torch.zeros(2, divide_up(channels, CHANNELS) * CHANNELS, dtype=torch.int32)
+        padded = torch.zeros(2, ceil_div(channels, CHANNELS) * CHANNELS, dtype=torch.int32)
         padded[0, :channels], padded[1, :channels] = gamma, beta
         params = padded.view(2, -1, CHANNELS).transpose(0, 1).contiguous().view(-1).view(torch.uint8)
         value = None if x is None else _norm(x, epsilon, gamma, beta)
@@ -99,7 +100,7 @@ def rows(builder: Builder, layer: Rows) -> None:
         table = _TABLES[layer.kind](steps / 32).mul(32).round().clamp(-128, 127).to(torch.int8)
         params = table.view(torch.uint8)
         value = None if x is None else table[x + 128].long()
-    head = layout.map_lines(pixels, channels)
+    head = memory.map_lines(pixels, channels)
     command = VectorCommand(
         operation=operation,
         flags=flags,

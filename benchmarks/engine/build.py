@@ -8,16 +8,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.engine import attention
+from benchmarks.engine import attention, memory
 from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
 from fpga_dynamo.codegen.engine import layout
-from fpga_dynamo.codegen.engine.command import Flags, IdleCommand, MacCommand, Operation, WeightKind, divide_up
+from fpga_dynamo.codegen.engine.command import Flags, IdleCommand, MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.cycles import PARAMS_LINES, Memory
 from fpga_dynamo.codegen.engine.owners import Owners
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES, EngineSizes
 from fpga_dynamo.codegen.engine.split import Share, shares, vector_shares
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.codegen.requantize import Channels, channels, factor, requantize
+from fpga_dynamo.ir.view import ceil_div
 
 _RESIDUAL = 128.0
 """The greatest value that a residual adds."""
@@ -39,9 +40,9 @@ class Built:
     """
 
     lists: list[list[Command]]
-    weights: list[layout.Region]
+    weights: list[memory.Region]
     layers: list[Layer] = field(default_factory=list)
-    maps: layout.Region = field(default_factory=layout.Region)
+    maps: memory.Region = field(default_factory=memory.Region)
     places: dict[int, int] = field(default_factory=dict)
     values: dict[int, Tensor] = field(default_factory=dict)
     heads: dict[int, int] = field(default_factory=dict)
@@ -51,8 +52,8 @@ class Built:
         shape = self.values[index].shape
         heads = self.heads.get(index, 1)
         pixels = shape[1:].numel() // heads
-        lines = layout.map_lines(pixels, shape[0])
-        parts = [layout.unblocked(region, self.places[index] + h * lines, shape[0], pixels) for h in range(heads)]
+        lines = memory.map_lines(pixels, shape[0])
+        parts = [memory.unblocked(region, self.places[index] + h * lines, shape[0], pixels) for h in range(heads)]
         return torch.cat(parts, 1).reshape(shape)
 
 
@@ -69,7 +70,7 @@ class Builder:
         units: int = 1,
     ) -> None:
         self.network, self.sizes, self.memory_model, self.check = network, sizes, memory_model, check
-        self.built = Built([[] for _ in range(units)], [layout.Region() for _ in range(units)])
+        self.built = Built([[] for _ in range(units)], [memory.Region() for _ in range(units)])
         self._owners = Owners(sizes)
         self._writer: dict[int, int] = {}
         self.random = torch.Generator().manual_seed(seed)
@@ -81,7 +82,7 @@ class Builder:
         )
         self.built.values[0] = values
         flat = values.flatten(1)
-        data = layout.folded(flat, 4) if first.channels < 4 else layout.blocked(flat)
+        data = memory.folded(flat, 4) if first.channels < 4 else memory.blocked(flat)
         self.built.places[0] = self.built.maps.put(data)
         for layer in self.network.layers:
             if isinstance(layer, Convolution):
@@ -102,12 +103,12 @@ class Builder:
         """The first line of a part of a map; reserves the map where it is new."""
         shape = self.network.maps[part.map]
         if part.map not in self.built.places:
-            self.built.places[part.map] = self.built.maps.reserve(layout.map_lines(shape.pixels, shape.channels))
+            self.built.places[part.map] = self.built.maps.reserve(memory.map_lines(shape.pixels, shape.channels))
             if self.check:
                 self.built.values[part.map] = torch.zeros(shape.channels, shape.height, shape.width, dtype=torch.int8)
         if part.first % CHANNELS:
             raise ValueError(f"map {part.map} is read from channel {part.first} on, which begins no block")
-        return self.built.places[part.map] + part.first // CHANNELS * layout.map_lines(shape.pixels, 1)
+        return self.built.places[part.map] + part.first // CHANNELS * memory.map_lines(shape.pixels, 1)
 
     def value(self, part: Part) -> Tensor:
         return self.built.values[part.map][part.first : part.first + part.count]
@@ -157,7 +158,7 @@ class Builder:
         ]
 
     def _with_constants(
-        self, share: Share, region: layout.Region, weight: Tensor | None, epilogue: _Epilogue
+        self, share: Share, region: memory.Region, weight: Tensor | None, epilogue: _Epilogue
     ) -> list[Command]:
         block = PARAMS_LINES * LINE_BYTES
         params = layout.packed_params(epilogue.channels)[share.first * block : (share.first + share.blocks) * block]
@@ -173,7 +174,8 @@ class Builder:
             if weight is not None:
                 begin = (share.first + first) * CHANNELS
                 of_part = weight[begin : begin + part.out_blocks * CHANNELS]
-                command = replace(command, weight=region.put(layout.packed_weights(of_part, command, self.sizes)))
+                packed = layout.pack_weight((command, self.sizes), of_part).view(torch.uint8)
+                command = replace(command, weight=region.put(packed))
             commands.append(command)
         return commands
 
@@ -225,10 +227,10 @@ class Builder:
             input=self.place(source),
             input_after=self.after(source),
             pixel_channels=4 if fold else CHANNELS,
-            in_blocks=divide_up(layer.source.channels, CHANNELS),
+            in_blocks=ceil_div(layer.source.channels, CHANNELS),
             in_height=layer.source.height,
             in_width=layer.source.width,
-            out_blocks=divide_up(layer.result.channels, CHANNELS),
+            out_blocks=ceil_div(layer.result.channels, CHANNELS),
             out_height=layer.result.height,
             out_width=layer.result.width,
             kernel=layer.kernel,
@@ -236,7 +238,7 @@ class Builder:
             padding=layer.padding,
             dilation=layer.dilation,
             group_in=layer.source.channels,
-            group_out=divide_up(layer.result.channels, CHANNELS) * CHANNELS,
+            group_out=ceil_div(layer.result.channels, CHANNELS) * CHANNELS,
             flags=flags,
             low=low,
             high=high,
@@ -270,10 +272,10 @@ class Builder:
             weight_kind=WeightKind.DIAGONAL,
             input=self.place(source),
             input_after=self.after(source),
-            in_blocks=divide_up(channels, CHANNELS),
+            in_blocks=ceil_div(channels, CHANNELS),
             in_height=layer.source.height,
             in_width=layer.source.width,
-            out_blocks=divide_up(channels, CHANNELS),
+            out_blocks=ceil_div(channels, CHANNELS),
             out_height=layer.result.height,
             out_width=layer.result.width,
             kernel=layer.kernel,
@@ -295,7 +297,7 @@ class Builder:
 
     def _add(self, layer: Rows) -> None:
         """A sum of two maps: a depthwise 1 x 1 kernel of ones over the one, the other as residual."""
-        channels, blocks = layer.shape.channels, divide_up(layer.shape.channels, CHANNELS)
+        channels, blocks = layer.shape.channels, ceil_div(layer.shape.channels, CHANNELS)
         first, second = layer.inputs
         epilogue = _Epilogue.plain(channels, 0.7, greatest=128)
         epilogue.residual = second

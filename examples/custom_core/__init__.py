@@ -1,1 +1,1 @@
-"""A core of one's own, from HLS C++ to torch.compile. The story is told in docs/writing-a-kernel.md."""
+"""A core of one's own, from HLS C++ to torch.compile: docs/writing-a-kernel.md and docs/writing-a-pattern.md."""

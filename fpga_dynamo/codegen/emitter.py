@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ from fpga_dynamo.ir.dtypes import BYTES
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
 from fpga_dynamo.ir.records import RECORDS, Convert, Move
-from fpga_dynamo.ir.sizes.size import Number, Size, at_most, identical, larger, pinned, smaller
+from fpga_dynamo.ir.sizes.size import Number, Size, at_most, identical, larger, smaller
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import KernelInfo
 from fpga_dynamo.ir.view import (
@@ -33,7 +33,7 @@ from fpga_dynamo.ir.view import (
     floats_of,
     row_pitch,
 )
-from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_bytes, pack_rows, row_layout
+from fpga_dynamo.ir.weights import Packer, WeightBuffer, pack_bytes, pack_rows, row_layout
 
 MOST_SLICES = 256
 """Parts of a command that are worth counting.
@@ -61,7 +61,7 @@ class Origin:
 _LAYOUT = Origin("layout")
 
 
-class Emitter:
+class Emitter(Packer):
     """Builds the commands of one PL segment, for one kernel.
 
     taken_by: the name of the pattern that has each node of the graph's matches.
@@ -286,32 +286,6 @@ class Emitter:
         return padded and (source.strides[1] == 1 or channels == 1)
 
     # --- weights ------------------------------------------------------------------------------------------------------
-
-    def expression(self, node: Node) -> Expression:
-        """`node`, which depends on graph inputs only, as something to be evaluated when weights are packed."""
-        return expression(node, self.graph)
-
-    def pack(
-        self,
-        layout: Callable[..., torch.Tensor],
-        params: Hashable,
-        operands: Sequence[Expression | None],
-        count: int,
-        name: str = "",
-        element: Element = F32,
-    ) -> WeightBuffer:
-        """A block of `count` elements in the weights region; equal requests share one.
-
-        Sizes that it depends on are pinned.
-        """
-        for operand in operands:
-            pinned(() if operand is None else tuple(value(operand.node).shape))
-        pack = Pack(layout, pinned(params), tuple(operands), pinned(count), element)
-        sources = tuple(source.name for source in pack.sources)
-        key = (pack.key, sources)
-        if key not in self.weights:
-            self.weights[key] = WeightBuffer(pack, name)
-        return self.weights[key]
 
     def weight_rows(self, node: Node, order: Sequence[int] | None = None, element: Element = F32) -> View:
         """A static tensor as it is, in the weights region, row-major unless `order` says otherwise.

@@ -18,7 +18,8 @@ from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.dtypes import HALVES, INTEGERS, to_int32
 from fpga_dynamo.ir.elements import F32, Element
-from fpga_dynamo.ir.graph import GraphInfo, evaluated
+from fpga_dynamo.ir.graph import GraphInfo, evaluated, value
+from fpga_dynamo.ir.sizes.size import pinned
 from fpga_dynamo.ir.view import Buffer, Role, align, dense, row_pitch
 
 
@@ -146,10 +147,23 @@ class Pack:
         return tensor.to(torch.float32) if tensor.dtype in HALVES else tensor
 
 
-class Packer(Protocol):
-    """An emitter as far as parameters go."""
+class WeightBuffer(Buffer):
+    """A buffer of the weights region and the pack that fills it."""
 
-    def expression(self, node: Node) -> Expression: ...
+    def __init__(self, pack: Pack, name: str) -> None:
+        super().__init__(align(pack.count, pack.element.lanes), Role.WEIGHT, name, pack.element)
+        self.pack = pack
+
+
+class Packer(Protocol):
+    """An emitter as far as parameters go. weights: a buffer for each pack."""
+
+    graph: GraphInfo
+    weights: dict[tuple[Any, ...], WeightBuffer]
+
+    def expression(self, node: Node) -> Expression:
+        """`node`, which depends on graph inputs only, as something to be evaluated when weights are packed."""
+        return expression(node, self.graph)
 
     def pack(
         self,
@@ -159,15 +173,18 @@ class Packer(Protocol):
         count: int,
         name: str = "",
         element: Element = F32,
-    ) -> WeightBuffer: ...
+    ) -> WeightBuffer:
+        """A block of `count` elements in the weights region; equal requests share one.
 
-
-class WeightBuffer(Buffer):
-    """A buffer of the weights region and the pack that fills it."""
-
-    def __init__(self, pack: Pack, name: str) -> None:
-        super().__init__(align(pack.count, pack.element.lanes), Role.WEIGHT, name, pack.element)
-        self.pack = pack
+        Sizes that it depends on are pinned.
+        """
+        for operand in operands:
+            pinned(() if operand is None else tuple(value(operand.node).shape))
+        pack = Pack(layout, pinned(params), tuple(operands), pinned(count), element)
+        key = (pack.key, tuple(source.name for source in pack.sources))
+        if key not in self.weights:
+            self.weights[key] = WeightBuffer(pack, name)
+        return self.weights[key]
 
 
 def pack_rows(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:

@@ -303,6 +303,15 @@ def anchor_alone(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     return Match(pattern, (node,), (node,))
 
 
+def anchor_and_first_item(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """A matcher of an anchor that gives a tuple: it covers the anchor and all items, if only the first one is used."""
+    items = [user for user in node.users if user.target is operator.getitem]
+    first = [item for item in items if item.args[1] == 0]
+    if len(first) != 1 or len(items) != len(node.users) or any(item.users for item in items if item.args[1] != 0):
+        return None
+    return Match(pattern, (node, *items), (first[0],))
+
+
 def anchor_and_items(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     """A matcher of an anchor that gives a tuple: it covers the anchor and the items that are used, its outputs."""
     items = tuple(node.users)

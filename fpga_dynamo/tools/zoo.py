@@ -281,12 +281,12 @@ _NEARLY_ZERO = 0.15
 """Of parameters that training makes larger."""
 
 
-def randomise_tokens(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+def randomise_tokens(model: torch.nn.Module) -> torch.nn.Module:
     """Gives tokens, tables of positions and layer scales of `model` that begin as nearly zero values as training would.
 
     Those are parameters of modules outside of torch.nn. Of zeros no calibration tells a range.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for module in model.modules():
             if type(module).__module__.startswith("torch.nn."):

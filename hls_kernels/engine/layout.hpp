@@ -26,7 +26,6 @@
 
 namespace engine {
 
-inline int64_t lines_of_bytes(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES; }
 // Lines of a block's plane, and of a map of so many channels.
 inline int64_t plane_lines(int64_t pixels) { return (pixels + BEAT - 1) / BEAT; }
 inline int64_t map_lines(int64_t pixels, int64_t channels) {

@@ -124,5 +124,66 @@ private:
     std::string message_;
 };
 
+// What the window of a convolution must satisfy: kernel, stride, dilation, padding, and how far it reaches.
+// \tparam COMMAND Command record with the fields that are read here.
+template <class COMMAND>
+void convolution_bounds(const COMMAND& c, bounds& b) {
+    b.require(c.out_height > 0 && c.out_width > 0, "has an empty output");
+    b.require(c.kernel[0] > 0 && c.kernel[1] > 0, "has an empty kernel");
+    b.require(c.stride[0] > 0 && c.stride[1] > 0, "has a stride below 1");
+    b.require(c.dilation[0] > 0 && c.dilation[1] > 0, "has a dilation below 1");
+    b.require(c.padding[0] >= 0 && c.padding[1] >= 0, "has a negative padding");
+    for (int axis = 0; axis < 2; axis++) {
+        const double out = axis == 0 ? c.out_height : c.out_width;
+        const double reach = out * c.stride[axis] + static_cast<double>(c.kernel[axis]) * c.dilation[axis];
+        b.require(reach + c.padding[axis] <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
+    }
+}
+
+// The residual and the output of a convolution: pixels of `channels` elements of so many bytes.
+// \tparam COMMAND Command record with the fields that are read here.
+template <class COMMAND>
+void convolution_results(const COMMAND& c, int64_t channels, bounds& b, int32_t residual_bytes = 4,
+                         int32_t output_bytes = 4) {
+    if (c.residual != ABSENT)
+        b.read(REGION_ARENA, c.residual, pixels_extent(channels, c.batch, c.out_height, c.out_width, c.residual_stride),
+               residual_bytes);
+    b.write(REGION_ARENA, c.output, pixels_extent(channels, c.batch, c.out_height, c.out_width, c.out_stride),
+            output_bytes);
+}
+
+// What the shapes of a batched product of matrices a and b must satisfy.
+// \tparam COMMAND Command record with the fields that are read here.
+template <class COMMAND>
+void product_bounds(const COMMAND& c, int32_t most_vectors, bounds& b) {
+    b.require(c.batch[0] > 0 && c.batch[1] > 0 && c.rows > 0 && c.columns > 0 && c.depth > 0, "has an empty operand");
+    b.require(c.vectors > 0 && c.vectors <= most_vectors, "has a panel width that the kernel was not built for");
+    b.require(c.b_packed != 0 || c.b_stride[2] == 1 || c.b_stride[3] == 1,
+              "has a b in which neither rows nor columns are contiguous");
+    b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);
+}
+
+// The second operand of a product where it lies in the arena.
+// \tparam COMMAND Command record with the fields that are read here.
+template <class COMMAND>
+extent arena_b_extent(const COMMAND& c) {
+    return extent()
+        .dim(c.batch[0], c.b_stride[0])
+        .dim(c.batch[1], c.b_stride[1])
+        .dim(c.depth, c.b_stride[2])
+        .dim(c.columns, c.b_stride[3]);
+}
+
+// The residual and the output of a product: rows of `columns` elements of so many bytes.
+// \tparam COMMAND Command record with the fields that are read here.
+template <class COMMAND>
+void product_results(const COMMAND& c, int64_t columns, bounds& b, int32_t residual_bytes = 4,
+                     int32_t output_bytes = 4) {
+    if (c.residual != ABSENT)
+        b.read(REGION_ARENA, c.residual, pixels_extent(columns, c.batch[0], c.batch[1], c.rows, c.residual_stride),
+               residual_bytes);
+    b.write(REGION_ARENA, c.output, pixels_extent(columns, c.batch[0], c.batch[1], c.rows, c.out_stride), output_bytes);
+}
+
 }  // namespace fpga
 #endif

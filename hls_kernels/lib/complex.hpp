@@ -22,7 +22,7 @@ FPGA_INLINE cvec16 cvec_of(float re, float im) { return {vec16(re), vec16(im)}; 
 FPGA_INLINE cvec16 conjugate(const cvec16& a) { return {a.re, vneg(a.im)}; }
 FPGA_INLINE cvec16 swapped(const cvec16& a) { return {a.im, a.re}; }
 // -i times a.
-FPGA_INLINE cvec16 turned_back(const cvec16& a) { return {a.im, vneg(a.re)}; }
+FPGA_INLINE cvec16 times_minus_i(const cvec16& a) { return {a.im, vneg(a.re)}; }
 
 // The pairs in two vectors as they lie in memory.
 FPGA_INLINE cvec16 from_pairs(const vec16& low, const vec16& high) {

@@ -10,7 +10,6 @@ namespace fpga {
 #define EACH_PART UNROLL for (int p = 0; p < PARTS; p++)
 
 typedef double native_double __attribute__((vector_size(4 * NATIVE_LANES)));
-typedef double memory_double __attribute__((vector_size(4 * NATIVE_LANES), aligned(8), may_alias));
 typedef int32_t half_int __attribute__((vector_size(2 * NATIVE_LANES)));
 
 struct dvec16 {
@@ -63,14 +62,6 @@ FPGA_INLINE dvec16 splat_double(double x) {
     dvec16 r;
     EACH_HALF r.part[p] = x - native_double{};
     return r;
-}
-FPGA_INLINE dvec16 load_doubles(const double* from) {
-    dvec16 r;
-    EACH_HALF r.part[p] = (native_double) reinterpret_cast<const memory_double*>(from)[p];
-    return r;
-}
-FPGA_INLINE void store_doubles(double* to, const dvec16& x) {
-    EACH_HALF reinterpret_cast<memory_double*>(to)[p] = x.part[p];
 }
 // a * b + c, where product and sum are exact: whether they are fused makes no difference.
 FPGA_INLINE dvec16 exact_fma(const dvec16& a, const dvec16& b, const dvec16& c) {

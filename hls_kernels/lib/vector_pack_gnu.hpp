@@ -92,28 +92,28 @@ FPGA_INLINE void line_order(ivec16 (&x)[4]) {
 // Of each 128 bits the lower (or upper) half of a and b, byte by byte or word by word.
 // \tparam UPPER Whether the upper halves of each 128 bits are used, not the lower ones.
 template <bool UPPER>
-FPGA_INLINE native_beat bytes_in_turns(const native_beat& a, const native_beat& b) {
+FPGA_INLINE native_beat interleaved_bytes(const native_beat& a, const native_beat& b) {
     native_beat places;
     for (int i = 0; i < 64; i++) places[i] = static_cast<uint8_t>(i / 16 * 16 + i % 16 / 2 + UPPER * 8 + i % 2 * 64);
     return __builtin_shuffle(a, b, places);
 }
 // \tparam UPPER Whether the upper halves of each 128 bits are used, not the lower ones.
 template <bool UPPER>
-FPGA_INLINE native_int words_in_turns(const native_beat& a, const native_beat& b) {
+FPGA_INLINE native_int interleaved_words(const native_beat& a, const native_beat& b) {
     native_words places;
     for (int i = 0; i < 32; i++) places[i] = static_cast<int16_t>(i / 8 * 8 + i % 8 / 2 + UPPER * 4 + i % 2 * 32);
     return (native_int)__builtin_shuffle((native_words)a, (native_words)b, places);
 }
 
 FPGA_INLINE void quads_of_lines(const bvec64& a, const bvec64& b, const bvec64& c, const bvec64& d, ivec16* quads) {
-    const native_beat low = bytes_in_turns<false>(a.part[0], b.part[0]),
-                      high = bytes_in_turns<true>(a.part[0], b.part[0]);
-    const native_beat low_rest = bytes_in_turns<false>(c.part[0], d.part[0]);
-    const native_beat high_rest = bytes_in_turns<true>(c.part[0], d.part[0]);
-    quads[0].part[0] = words_in_turns<false>(low, low_rest);
-    quads[1].part[0] = words_in_turns<true>(low, low_rest);
-    quads[2].part[0] = words_in_turns<false>(high, high_rest);
-    quads[3].part[0] = words_in_turns<true>(high, high_rest);
+    const native_beat low = interleaved_bytes<false>(a.part[0], b.part[0]),
+                      high = interleaved_bytes<true>(a.part[0], b.part[0]);
+    const native_beat low_rest = interleaved_bytes<false>(c.part[0], d.part[0]);
+    const native_beat high_rest = interleaved_bytes<true>(c.part[0], d.part[0]);
+    quads[0].part[0] = interleaved_words<false>(low, low_rest);
+    quads[1].part[0] = interleaved_words<true>(low, low_rest);
+    quads[2].part[0] = interleaved_words<false>(high, high_rest);
+    quads[3].part[0] = interleaved_words<true>(high, high_rest);
 }
 
 // A line of four places, 16 bytes of each, or of two, 32 of each.
@@ -184,10 +184,10 @@ template <int ALL>
 FPGA_INLINE bvec64 saturated_line(const ivec16 (&x)[ALL], const byte_limits& limits) {
     const native_words low = packed_words(x[0], x[ALL > 1 ? 1 : 0]);
     const native_words high = ALL > 2 ? packed_words(x[ALL > 2 ? 2 : 0], x[ALL - 1]) : low;
-    const native_int in_turns = (native_int)clamped(packed_bytes(low, high), limits);
+    const native_int interleaved = (native_int)clamped(packed_bytes(low, high), limits);
     const native_int places = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     bvec64 line;
-    line.part[0] = (native_beat)__builtin_shuffle(in_turns, places);
+    line.part[0] = (native_beat)__builtin_shuffle(interleaved, places);
     return line;
 }
 

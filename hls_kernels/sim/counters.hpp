@@ -72,7 +72,6 @@ struct port_count {
     uint64_t bursts = 0, beats = 0, bytes = 0;
     std::vector<uint64_t> by_length;  // by_length[n]: AXI bursts of n beats
     cycle_t latency = 0;              // summed over bursts: from the address to the last beat, or the response
-    double mean_burst() const { return bursts ? static_cast<double>(beats) / static_cast<double>(bursts) : 0; }
 };
 
 struct bank_count {

@@ -29,12 +29,12 @@ struct deadlock : error {
 struct cancelled {};
 
 // What a fiber may wait for.
-struct waited_for {
+struct wait_source {
     // The rest of "NAME waits ..."; `why` is what suspend was given.
     virtual std::string waiting(int why) const = 0;
 
 protected:
-    ~waited_for() = default;
+    ~wait_source() = default;
 };
 
 class fiber {
@@ -57,7 +57,7 @@ private:
     std::unique_ptr<stack_memory> stack_;  // none for the root, which runs on the thread's own
     context context_;
     state state_ = state::ready;
-    const waited_for* thing_ = nullptr;
+    const wait_source* waits_on_ = nullptr;
     int why_ = 0;
     uint64_t id_ = 0;
 };
@@ -97,7 +97,7 @@ public:
         if (!root_) return;
         current_ = root_;
         root_->state_ = fiber::state::running;
-        root_->thing_ = nullptr;
+        root_->waits_on_ = nullptr;
         ready_.clear();
         live_.assign(1, root_);
         idle_ = nullptr;
@@ -113,14 +113,14 @@ public:
 
     // Leaves the current fiber until `wake`; it must look again whether it can go on. `may_throw` is false where a region
     // ends, which has to wait for its processes even when one has failed.
-    void suspend(const waited_for& thing, int why, bool may_throw = true) {
+    void suspend(const wait_source& thing, int why, bool may_throw = true) {
         if (may_throw) throw_if_failed();
         fiber& me = *current_;
-        me.thing_ = &thing;
+        me.waits_on_ = &thing;
         me.why_ = why;
         me.state_ = fiber::state::waiting;
         run_another();
-        me.thing_ = nullptr;
+        me.waits_on_ = nullptr;
         if (may_throw) throw_if_failed();
     }
     void wake(fiber& f) {
@@ -178,7 +178,8 @@ private:
         std::ostringstream text;
         text << "deadlock: no process can go on.";
         for (const fiber* f : live_)
-            if (f->thing_) text << "\n  " << f->name_ << " waits " << f->thing_->waiting(f->why_) << f->also_waits();
+            if (f->waits_on_)
+                text << "\n  " << f->name_ << " waits " << f->waits_on_->waiting(f->why_) << f->also_waits();
         return text.str();
     }
     static void enter();

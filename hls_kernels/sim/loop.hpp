@@ -260,7 +260,7 @@ private:
 
 inline std::string process::also_waits() const { return in_loop ? in_loop->in_flight() : ""; }
 
-inline void suspend_in_loop(process& me, const waited_for& thing, int why) {
+inline void suspend_in_loop(process& me, const wait_source& thing, int why) {
     struct watch {
         channel* c;
         ~watch() { loop::end_wait(c); }

@@ -30,7 +30,7 @@ struct flight {
 };
 
 // Something that a process can wait for, and that its stall is told by.
-struct stall_cause : waited_for {
+struct stall_cause : wait_source {
     virtual std::string cause(int why) const = 0;
 
 protected:
@@ -129,7 +129,7 @@ inline process& self() {
 }
 
 // Waits until somebody wakes the process.
-inline void suspend(process& me, const waited_for& thing, int why, bool may_throw = true) {
+inline void suspend(process& me, const wait_source& thing, int why, bool may_throw = true) {
     struct restore {
         process* me;
         ~restore() { detail::current = me; }
@@ -138,7 +138,7 @@ inline void suspend(process& me, const waited_for& thing, int why, bool may_thro
 }
 
 // The same for what a pipelined loop waits for in its first stage (loop.hpp).
-void suspend_in_loop(process& me, const waited_for& thing, int why);
+void suspend_in_loop(process& me, const wait_source& thing, int why);
 
 // Tests: perhaps lets others run first.
 __attribute__((noinline)) inline void interrupt(process& me) {

@@ -17,12 +17,13 @@ from benchmarks.engine.networks import exported
 from benchmarks.engine.run import Engine
 from benchmarks.engine.walk import network
 from fpga_dynamo.codegen.engine.choose import DoesNotFitError
-from fpga_dynamo.codegen.engine.command import IdleCommand, MacCommand, Operation, Peers, WeightKind, divide_up
+from fpga_dynamo.codegen.engine.command import IdleCommand, MacCommand, Operation, Peers, WeightKind
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.owners import Owners
 from fpga_dynamo.codegen.engine.shared import CROSSING, WEIGHT_BURSTS, Load, crossing
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.codegen.engine.split import shares
+from fpga_dynamo.ir.view import ceil_div
 from hls_kernels import ROOT
 from tests.hls_kernels.engine_models import Attention, Everything
 from tests.marks import EXTENDED
@@ -137,7 +138,7 @@ def test_shares_make_each_line_of_the_output_once(command: MacCommand, units: in
     except DoesNotFitError:
         return
     assert len(found) == units
-    plane = divide_up(command.out_height * command.out_width, SMALL.beat)
+    plane = ceil_div(command.out_height * command.out_width, SMALL.beat)
     written: list[int] = []
     for share in filter(None, found):
         for of in share.parts:
@@ -145,7 +146,7 @@ def test_shares_make_each_line_of_the_output_once(command: MacCommand, units: in
             assert 0 <= share.first + of.block < command.out_blocks
             if part.raw:
                 continue
-            rows = divide_up(part.out_height * part.out_width, SMALL.beat)
+            rows = ceil_div(part.out_height * part.out_width, SMALL.beat)
             for b in range(part.out_blocks):
                 first = part.output - command.output + b * (part.out_plane or rows)
                 written += range(first, first + rows)

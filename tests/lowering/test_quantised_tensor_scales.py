@@ -16,8 +16,6 @@ from fpga_dynamo.torch_internals.quantized import decomposed
 from tests.lowering.lowering_cases import GREEDY, programs_of
 from tests.lowering.quantised_kit import Weights, opcodes, strict
 
-Choose = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-
 
 def chosen(x: torch.Tensor, how: str) -> torch.Tensor:
     """x, rounded to eight bits by a scale of its own, or one of each row."""

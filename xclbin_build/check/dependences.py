@@ -50,7 +50,7 @@ def build(
     units = _from_units(code, costs, place)
     registers = _registers(graph, loop, place, units, timing)
     ahead = order.ahead_of(kernel.flow, loop)
-    conditions = _conditions(kernel.flow, loop, code, place, ahead)
+    conditions = _conditions(kernel.flow, loop, place, ahead)
     for index, i in enumerate(code):
         if i.opcode == "phi" and i.block == loop.header:
             continue
@@ -214,9 +214,7 @@ def _is_port(access: Access | None) -> bool:
     return access is not None and access.array is not None and access.array.kind is Kind.PORT
 
 
-def _conditions(
-    flow: cfg.Flow, loop: cfg.Loop, code: list[ir.Instruction], place: dict[str, int], ahead: order.Ahead
-) -> dict[str, list[int]]:
+def _conditions(flow: cfg.Flow, loop: cfg.Loop, place: dict[str, int], ahead: order.Ahead) -> dict[str, list[int]]:
     """What decides whether a block is entered: indices of the conditions of branches around it."""
     blocks, bit, reach = list(ahead.bit), ahead.bit, ahead.reach
     found: dict[str, list[int]] = defaultdict(list)

@@ -36,11 +36,10 @@ class Moving(Protocol):
 
 @dataclass(frozen=True)
 class _Dependence:
-    """What `source` touches, `destination` touches in the same iteration or in one behind it. bytes: how far the
+    """What `source` touches, a destination touches in the same iteration or in one behind it. bytes: how far the
     source's address is ahead of the destination's in the same iteration, in the direction in which both move."""
 
     source: Access
-    destination: Access
     bytes: int
 
 
@@ -114,7 +113,7 @@ def _dependences(group: list[Access], moving: Moving) -> tuple[dict[int, list[_D
             count += 1
             source, destination = (second, first) if bytes > 0 else (first, second)
             if source.write and not destination.write:
-                into[destination.index].append(_Dependence(source, destination, abs(bytes)))
+                into[destination.index].append(_Dependence(source, abs(bytes)))
     return into, unknown, count
 
 

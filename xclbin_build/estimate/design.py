@@ -130,7 +130,7 @@ def _kernel(kernel: Kernel, design: Design, operators: Operators, whole: bool, o
         return kernels.engine_logic(part, kernel, design, operators, only) if whole else part
     if kernel.source is not None:
         if whole:
-            return kernels.plain(kernel, design, operators, has_uram)
+            return kernels.plain(kernel, operators, has_uram)
         return Component("kernel", kernel.name, Resources(), "counted", "not counted without its source")
     part = cores.least(kernel, design.tiles, operators, has_uram)
     return kernels.sequencer_logic(kernel, design, operators, has_uram) if whole else part

@@ -23,7 +23,7 @@ from . import cache, memories, source
 from . import engine as engines
 
 
-def plain(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Component:
+def plain(kernel: Kernel, operators: Operators, has_uram: bool) -> Component:
     """A plain kernel of the user's."""
     assert kernel.source is not None
     includes = [str(ENGINE.parent)]  # what a source may include of ours

@@ -38,10 +38,9 @@ _MOST_REGISTER_BITS = 8192  # a structure that is larger holds blocks of memory,
 class Counting:
     """Counts what one kernel takes."""
 
-    def __init__(self, kernel: Kernel, operators: Operators, has_uram: bool = True) -> None:
+    def __init__(self, kernel: Kernel, operators: Operators) -> None:
         self._kernel = kernel
         self._operators = operators
-        self._has_uram = has_uram
         self._definitions = kernel.function.definitions()
         self._widths = Widths(kernel.function, kernel.scev, self._written())
         self._widest: dict[str, int] = {}  # bits that are read and written at once, by array

@@ -60,7 +60,6 @@ class Array:
     sized: bool = False
     storage: str | None = None
     constant: bool = False
-    element_type: str = ""
     replicated: bool = False
 
     @property

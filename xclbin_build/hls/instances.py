@@ -28,7 +28,7 @@ def make_plan(text: str, symbol: str, source: MarkedSource, evolution: str, *, a
     counts = scev.parse(evolution, symbol)
     plan = Plan({}, {}, {}, [], set(), [])
     by_header = _instances(module, flow, source, probes, counts, plan)
-    pipelined = _pipelined_functions(source, probes)
+    pipelined = _pipelined_functions(source)
     for header, instance in by_header.items():
         around = [by_header[loop.header] for loop in flow.ancestors(flow.loops[header])]
         if any(outer.pipeline for outer in around) or pipelined & set(instance.path):
@@ -38,7 +38,7 @@ def make_plan(text: str, symbol: str, source: MarkedSource, evolution: str, *, a
         unroll_short_loops(flow, by_header, counts)
     _keep_large_loops(flow, by_header)
     _number_metadata(module, flow, by_header, plan)
-    find_arrays(module, function, text, source, probes, plan)
+    find_arrays(module, function, text, probes, plan)
     return plan
 
 
@@ -187,7 +187,7 @@ def _apply(instance: Instance, pragma: Pragma, probe: Probe | None) -> None:
             instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
 
 
-def _pipelined_functions(source: MarkedSource, probes: list[Probe]) -> set[str]:
+def _pipelined_functions(source: MarkedSource) -> set[str]:
     names = set()
     for function in source.functions:
         for number in function.pragmas:

@@ -7,15 +7,12 @@ import re
 from . import debug, ir, tables
 from .arrays import Array, Kind, Member, Partition, extents_of
 from .plan import Plan, Probe
-from .source import MarkedSource
 
 _SMALL_BYTES = 1024  # of a structure whose arrays are taken as registers if no pragma says otherwise
 _DECLARED = re.compile(r'#dbg_(declare|value)\(ptr ([%@](?:"[^"]*"|[\w.$\-]+)), !(\d+)')
 
 
-def find_arrays(
-    module: ir.Module, function: ir.Function, text: str, source: MarkedSource, probes: list[Probe], plan: Plan
-) -> None:
+def find_arrays(module: ir.Module, function: ir.Function, text: str, probes: list[Probe], plan: Plan) -> None:
     names: dict[str, str] = {}
     declared: dict[str, int] = {}  # the variable's metadata
     for how, value, number in re.findall(_DECLARED, text):
@@ -32,7 +29,7 @@ def find_arrays(
         # Structures are taken apart; what is left of one is no memory.
         kind = Kind.MEMORY if extents and ".sroa." not in instruction.name else Kind.REGISTERS
         name = names.get(instruction.name, instruction.name[1:])
-        array = Array(instruction.name, name, kind, extents, module.size_of(element), element_type=element)
+        array = Array(instruction.name, name, kind, extents, module.size_of(element))
         plan.arrays[instruction.name] = array
         whole = types.of_variable(declared[instruction.name]) if instruction.name in declared else None
         if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):
@@ -42,7 +39,7 @@ def find_arrays(
         name = names.get(held.name) or re.sub(r"\.\d+$", "", held.name[1:]).rpartition(".")[2]
         plan.arrays[held.name] = Array(
             held.name, name, Kind.MEMORY if extents else Kind.REGISTERS, extents, module.size_of(element),
-            constant=held.constant, element_type=element,
+            constant=held.constant,
         )  # fmt: skip
         whole = types.of_global(held.debug)
         if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .command import Geometry, MacCommand, Order, WeightKind, divide_up
+from fpga_dynamo.ir.view import ceil_div
+
+from .command import Geometry, MacCommand, Order, WeightKind
 from .cycles import Memory, cycles, short_share
 from .sizes import CHANNELS, EngineSizes
 
@@ -25,7 +27,7 @@ def tiled(command: MacCommand, sizes: EngineSizes) -> MacCommand:
     c = command
     if c.one_to_one:
         return replace(c, group_in=CHANNELS, group_out=CHANNELS, tile_blocks=1, tile_depth=1)
-    dense = divide_up(c.out_blocks * CHANNELS, c.group_out) == 1 or c.in_blocks == 1
+    dense = ceil_div(c.out_blocks * CHANNELS, c.group_out) == 1 or c.in_blocks == 1
     blocks = min(sizes.blocks, c.out_blocks) if dense or c.group_out % sizes.out_channels == 0 else 1
     if dense:
         return replace(c, tile_blocks=blocks, tile_depth=c.in_blocks)
@@ -49,7 +51,7 @@ def flattened(command: MacCommand, sizes: EngineSizes) -> MacCommand:
     plain = c.kernel == c.stride == (1, 1) and c.padding == (0, 0) and not (c.folded or c.has_sums or c.raw)
     if not plain or (c.in_height, c.in_width) != (c.out_height, c.out_width):
         return c
-    rows = divide_up(c.in_height * c.in_width, sizes.beat)
+    rows = ceil_div(c.in_height * c.in_width, sizes.beat)
     return replace(c, in_height=rows, out_height=rows, in_width=sizes.beat, out_width=sizes.beat)
 
 
@@ -79,11 +81,11 @@ def chosen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> MacComman
 def _cuts(command: MacCommand, sizes: EngineSizes) -> Iterator[MacCommand]:
     least = Geometry(replace(command, band_rows=1, set_tiles=1), sizes)
     most = min(sizes.set_tiles, sizes.weight_steps // least.steps if command.has_weights else sizes.set_tiles)
-    fewest = divide_up(least.tiles, max(most, 1))
+    fewest = ceil_div(least.tiles, max(most, 1))
     for rows in _rows(command.out_height):
         # One more than the fewest may be more alike.
         for sets in dict.fromkeys(min(n, least.tiles) for n in (fewest, fewest + 1, 2 * fewest, 4 * fewest)):
-            cut = replace(command, band_rows=rows, set_tiles=divide_up(least.tiles, sets))
+            cut = replace(command, band_rows=rows, set_tiles=ceil_div(least.tiles, sets))
             yield replace(cut, order=Order.WINDOWS)
             if sets > 1 and rows < command.out_height:
                 yield replace(cut, order=Order.SETS)
@@ -93,7 +95,7 @@ def _rows(height: int) -> Iterator[int]:
     """Rows of a band: those of 1, 2, … bands."""
     bands, before = 1, 0
     while bands <= height:
-        rows = divide_up(height, bands)
+        rows = ceil_div(height, bands)
         if rows != before:
             yield rows
         before = rows
@@ -106,5 +108,5 @@ def weight_lines(command: MacCommand, sizes: EngineSizes) -> int:
     if not command.has_weights or command.second_operand_is_map:
         return 0
     if command.weight_kind is WeightKind.DIAGONAL:
-        return g.tiles * divide_up(g.taps, sizes.beat)
+        return g.tiles * ceil_div(g.taps, sizes.beat)
     return g.tiles * g.steps * command.tile_blocks * sizes.weight_lines

@@ -8,6 +8,8 @@ from enum import IntEnum, IntFlag
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fpga_dynamo.ir.view import ceil_div
+
 from .sizes import CHANNELS, EngineSizes
 
 if TYPE_CHECKING:
@@ -195,10 +197,6 @@ class Band:
     last: int
 
 
-def divide_up(a: int, b: int) -> int:
-    return -(-a // b)
-
-
 class Geometry:
     """Loop counts of a command on an engine: of `plan_of` in hls_kernels/engine/plan.hpp what hosts need."""
 
@@ -206,32 +204,32 @@ class Geometry:
         c = command
         self.command, self.sizes = command, sizes
         self.heads = c.heads[0] * c.heads[1]
-        self.bands = divide_up(c.out_height, c.band_rows)
+        self.bands = ceil_div(c.out_height, c.band_rows)
         self.windows = c.images * self.bands
-        self.tiles = divide_up(c.out_blocks, c.tile_blocks)
-        self.sets = divide_up(self.tiles, c.set_tiles)
+        self.tiles = ceil_div(c.out_blocks, c.tile_blocks)
+        self.sets = ceil_div(self.tiles, c.set_tiles)
         self.sets_outside = self.sets == 1 or (self.windows > 1 and c.order is Order.SETS)
         self.window_loads = self.sets * self.windows if self.sets_outside else self.windows
         self.set_loads = self.sets if self.sets_outside else self.sets * self.windows
         fold = CHANNELS // c.pixel_channels
-        self.columns = divide_up(c.kernel[1], fold) if c.folded else c.kernel[1]
+        self.columns = ceil_div(c.kernel[1], fold) if c.folded else c.kernel[1]
         self.taps = c.kernel[0] * self.columns
         self.steps = self.taps * c.tile_depth * sizes.parts
         planes_y = 1 if c.kernel[0] == 1 else c.stride[0]
         planes_x = 1 if c.folded or c.kernel[1] == 1 else c.stride[1]
         if c.folded:
-            ends = divide_up(max(0, c.in_width + c.padding[1] - fold), c.stride[1]) + 1
+            ends = ceil_div(max(0, c.in_width + c.padding[1] - fold), c.stride[1]) + 1
             self.pitch = max(c.out_width + (self.columns - 1) * (fold // c.stride[1]), ends)
         else:
-            self.pitch = max(divide_up(c.in_width, c.stride[1]), c.out_width)
+            self.pitch = max(ceil_div(c.in_width, c.stride[1]), c.out_width)
         self.input_rows = (min(c.band_rows, c.out_height) - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1
-        self.plane = divide_up(self.input_rows, c.stride[0]) * self.pitch
+        self.plane = ceil_div(self.input_rows, c.stride[0]) * self.pitch
         if planes_x > 1:  # two phases of a row are written at once, to different banks
             self.plane += (3 - self.plane) % sizes.pixels
-        self.block_rows = divide_up(planes_y * planes_x * self.plane, sizes.pixels)
+        self.block_rows = ceil_div(planes_y * planes_x * self.plane, sizes.pixels)
         self.row_elements = c.in_width * c.pixel_channels
-        self.in_plane = divide_up(c.in_height * self.row_elements, sizes.line_elements)
-        self.out_plane = divide_up(c.out_height * c.out_width, sizes.beat)
+        self.in_plane = ceil_div(c.in_height * self.row_elements, sizes.line_elements)
+        self.out_plane = ceil_div(c.out_height * c.out_width, sizes.beat)
         self.stored_plane = c.out_height * c.out_width if c.stores_32_bits else self.out_plane
 
     @property
@@ -244,7 +242,7 @@ class Geometry:
         c, p = self.command, self.sizes.pixels * self.sizes.interleave
         begin = index * c.band_rows
         rows = min(c.out_height - begin, c.band_rows)
-        groups = divide_up((rows - 1) * self.pitch + c.out_width, p) * self.sizes.interleave
+        groups = ceil_div((rows - 1) * self.pitch + c.out_width, p) * self.sizes.interleave
         top = begin * c.stride[0] - c.padding[0]
         return Band(begin, rows, groups, max(top, 0), min(top + self.input_rows, c.in_height) - 1)
 
@@ -253,7 +251,7 @@ class Geometry:
         if band.last < band.first:
             return 0
         size = self.sizes.line_elements
-        return divide_up((band.last + 1) * self.row_elements, size) - band.first * self.row_elements // size
+        return ceil_div((band.last + 1) * self.row_elements, size) - band.first * self.row_elements // size
 
     def output_lines(self, band: Band) -> int:
         """Lines of a block that a band writes."""
@@ -261,7 +259,7 @@ class Geometry:
         end = begin + band.rows * self.command.out_width
         if self.command.stores_32_bits:
             return end - begin
-        return divide_up(end, self.sizes.beat) - begin // self.sizes.beat
+        return ceil_div(end, self.sizes.beat) - begin // self.sizes.beat
 
     @cached_property
     def all_bands(self) -> tuple[Band, ...]:

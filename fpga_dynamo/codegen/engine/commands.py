@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.requantize import RequantizeError
-from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.view import Buffer
-from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
+from fpga_dynamo.ir.weights import Packer, WeightBuffer
 
 from .choose import DoesNotFitError
 from .command import NO_OPERAND, Flags, IdleCommand, MacCommand, Order, Peers
@@ -67,7 +65,7 @@ class Lists:
     weights: Region = field(default_factory=Region)
 
 
-class CommandEmitter:
+class CommandEmitter(Packer):
     """Appends commands to the lists of launches, cut for the engine, and places maps and parameters.
 
     lists: what was emitted. identities: maps of identity matrices that have been copied, by size.
@@ -77,7 +75,7 @@ class CommandEmitter:
         self.graph, self.engine, self.sizes = graph, engine, engine.sizes
         self.lists = Lists()
         self.identities: dict[int, Map] = {}
-        self._weights: dict[tuple[Any, ...], WeightBuffer] = {}
+        self.weights: dict[tuple[Any, ...], WeightBuffer] = {}
         self._placed: dict[int, int] = {}
         self._node: Node | None = None
         self._pattern = ""
@@ -126,26 +124,6 @@ class CommandEmitter:
         return len(self.lists.launches[-1]) - of.writer[1]
 
     # --- parameters ---------------------------------------------------------------------------------------------------
-
-    def expression(self, node: Node) -> Expression:
-        """`node`, which depends on graph inputs only, as something to be evaluated when parameters are packed."""
-        return expression(node, self.graph)
-
-    def pack(
-        self,
-        layout: Callable[..., torch.Tensor],
-        params: Hashable,
-        operands: Sequence[Expression | None],
-        count: int,
-        name: str = "",
-        element: Element = F32,
-    ) -> WeightBuffer:
-        """A block of `count` elements for the weights' region; equal requests share one."""
-        pack = Pack(layout, params, tuple(operands), count, element)
-        key = (pack.key, tuple(source.name for source in pack.sources))
-        if key not in self._weights:
-            self._weights[key] = WeightBuffer(pack, name)
-        return self._weights[key]
 
     def put(self, buffer: Buffer) -> int:
         """Has a pack lie in the weights' region; answers its first line."""
@@ -302,5 +280,3 @@ def _kernel(command: MacCommand) -> MacCommand:
 def _steps(command: MacCommand) -> int:
     """What the array does for a command, in comparison with others of its layer."""
     return command.out_blocks * command.tile_depth * command.kernel[0]
-
-

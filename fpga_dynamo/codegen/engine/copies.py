@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
-from fpga_dynamo.ir.view import Buffer, View, dense, numel
+from fpga_dynamo.ir.view import Buffer, View, ceil_div, dense, numel
 
-from .command import divide_up
 from .commands import CommandEmitter
 from .gather import LINE_RUNS, Gather, Index, compact, copied, pack_runs
 from .maps import Images, Map, RefusedError, as_map, dense_view, images_of, rows_of
@@ -105,7 +104,7 @@ class CopyEmitter(CommandEmitter):
         """A command that gathers words of a map. filling: of words that have no source."""
         runs = tuple((int(run.source), run.first, run.words) for run in of.runs)
         name = f"{len(runs)} runs of {out.name}"
-        table = self.put(self.pack(pack_runs, (runs, filling), [], 16 * divide_up(len(runs), LINE_RUNS), name))
+        table = self.put(self.pack(pack_runs, (runs, filling), [], 16 * ceil_div(len(runs), LINE_RUNS), name))
         command = VectorCommand(
             operation=VectorOperation.GATHER,
             channels=CHANNELS,

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from .command import Band, Flags, Geometry, MacCommand, WeightKind, divide_up
+from fpga_dynamo.ir.view import ceil_div
+
+from .command import Band, Flags, Geometry, MacCommand, WeightKind
 from .shared import Load, crossing
 from .sizes import CHANNELS, SEGMENT, EngineSizes
 
@@ -142,7 +144,7 @@ def further(memory: Memory) -> Memory:
 def _cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     """Of a command, by the memory as its own ports see it."""
     c, g = command, Geometry(command, sizes)
-    turns = divide_up(sizes.pixels, 1 if c.stores_32_bits or c.has_sums else sizes.words)
+    turns = ceil_div(sizes.pixels, 1 if c.stores_32_bits or c.has_sums else sizes.words)
     passes = g.heads * g.windows * g.sets
     images = g.heads * c.images
     array = epilogue = load = fill = residual = stores = input_lines = 0
@@ -171,9 +173,7 @@ def _cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         busy = min(band.groups for band in g.all_bands) * c.set_tiles * g.steps
         weights += max(0, round(busy - sets[-1][1]))
     weight_lines = g.heads * (g.set_loads // g.sets) * sum(read for read, _ in sets)
-    store = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
-    others = images * c.out_blocks * g.out_plane if c.has_residual else 0
-    sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
+    store, others, sums = _result_lines(c, g)
     lines, words = window_cycles(g, g.all_bands[0])
     moved = images * input_lines + weight_lines + store + others + sums
     # Residuals and results take turns.
@@ -208,14 +208,18 @@ def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
     if c.second_operand_is_map:
         weights += c.out_blocks * c.tile_depth * block_lines
     elif c.weight_kind is WeightKind.DIAGONAL and c.has_weights:
-        weights += g.tiles * divide_up(g.taps, sizes.beat)
+        weights += g.tiles * ceil_div(g.taps, sizes.beat)
     elif c.has_weights:
         weights += g.tiles * g.steps * c.tile_blocks * sizes.weight_lines
     weights *= g.heads * g.set_loads // g.sets
-    stored = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
-    others = images * c.out_blocks * g.out_plane if c.has_residual else 0
-    sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
-    return read + weights + stored + others + sums
+    return read + weights + sum(_result_lines(c, g))
+
+
+def _result_lines(c: MacCommand, g: Geometry) -> tuple[int, int, int]:
+    """Lines of the result, of the residual and of the sums that a command begins with."""
+    blocks = g.heads * c.images * c.out_blocks
+    stored = blocks * sum(g.output_lines(band) for band in g.all_bands)
+    return stored, blocks * g.out_plane * c.has_residual, blocks * c.out_height * c.out_width * c.has_sums
 
 
 def _table_lines(c: MacCommand, sizes: EngineSizes) -> int:
@@ -277,9 +281,9 @@ def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     at_once = sizes.fill if c.stride[1] == 1 or (c.stride[1] == 2 and sizes.fill == 4 and sizes.pixels > 4) else 1
     begin = band.first * c.in_width
     if g.straight:
-        return read, c.in_blocks * divide_up(begin % sizes.beat % at_once + rows * c.in_width, at_once)
+        return read, c.in_blocks * ceil_div(begin % sizes.beat % at_once + rows * c.in_width, at_once)
     # A row's words come in parts that end where its lines do.
-    words = sum(divide_up((begin + row * c.in_width) % at_once + c.in_width, at_once) for row in range(rows))
+    words = sum(ceil_div((begin + row * c.in_width) % at_once + c.in_width, at_once) for row in range(rows))
     return read, c.in_blocks * words
 
 
@@ -298,12 +302,12 @@ def turned(burst: float) -> float:
 
 def bursts(lines: int, plane: int, planes: int) -> int:
     """Bursts of so many lines of each plane; planes that are whole follow each other."""
-    return divide_up(lines * planes, PAGE) if lines == plane else planes * divide_up(lines, PAGE)
+    return ceil_div(lines * planes, PAGE) if lines == plane else planes * ceil_div(lines, PAGE)
 
 
 def store_bursts(g: Geometry, band: Band) -> int:
     """Bursts of a block's lines of a band: the two blocks of a tile take turns."""
-    return 1 if g.command.tile_blocks == 1 else divide_up(g.output_lines(band), SEGMENT)
+    return 1 if g.command.tile_blocks == 1 else ceil_div(g.output_lines(band), SEGMENT)
 
 
 def residual_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
@@ -316,7 +320,7 @@ def residual_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float
 def sums_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
     """Cycles of what reads the partial sums of a pass, a line for each pixel of a block."""
     pixels, latency = band.rows * g.command.out_width, memory.read + BEHIND_WRITES
-    count = divide_up(pixels, SEGMENT)
+    count = ceil_div(pixels, SEGMENT)
     of_burst = pixels / count * g.sizes.line_beats
     return _RESIDUAL + latency + blocks * count * burst_cycles(of_burst, latency, memory)
 
@@ -359,7 +363,7 @@ def set_load(g: Geometry, index: int) -> tuple[int, float]:
         block = block_lines * sizes.line_beats + held + _MAP_BLOCK
         return params + read, params_beats + blocks * c.tile_depth * block
     if c.weight_kind is WeightKind.DIAGONAL:
-        taps = divide_up(g.taps, sizes.beat) * sizes.beat
+        taps = ceil_div(g.taps, sizes.beat) * sizes.beat
         return tiles * taps // sizes.beat + params, tiles * taps * sizes.parts + params_beats
     packed = tiles * g.steps * c.tile_blocks * sizes.weight_lines
     return packed + params, packed * sizes.line_beats + params_beats

@@ -1,5 +1,4 @@
-"""Maps, weights and parameters as bytes, in the order of hls_kernels/engine/layout.hpp: maps and parameters of int8
-engines, weights of all."""
+"""Weights, and parameters of int8 engines, in the order of hls_kernels/engine/layout.hpp."""
 
 from __future__ import annotations
 
@@ -9,8 +8,9 @@ import torch
 from torch import Tensor
 
 from fpga_dynamo.codegen.requantize import Channels
+from fpga_dynamo.ir.view import ceil_div
 
-from .command import Geometry, MacCommand, WeightKind, divide_up
+from .command import Geometry, MacCommand, WeightKind
 from .parts import Part
 from .sizes import CHANNELS, LINE_BYTES, EngineSizes
 
@@ -20,62 +20,12 @@ class Region:
 
     def __init__(self) -> None:
         self.lines = 1
-        self._written: list[tuple[int, Tensor]] = []
 
     def reserve(self, lines: int) -> int:
         """The first of so many lines, at a multiple of 4 KiB, as long bursts like it."""
-        at = divide_up(self.lines, 64) * 64
+        at = ceil_div(self.lines, 64) * 64
         self.lines = at + lines
         return at
-
-    def put(self, data: Tensor) -> int:
-        """Reserves lines for uint8 data and has them filled; answers the first."""
-        at = self.reserve(divide_up(data.numel(), LINE_BYTES))
-        self._written.append((at, data))
-        return at
-
-    def write(self, at: int, data: Tensor) -> None:
-        self._written.append((at, data))
-
-    def bytes(self) -> Tensor:
-        """All of the region; what nobody has filled is 0xA5."""
-        region = torch.full((self.lines * LINE_BYTES,), 0xA5, dtype=torch.uint8)
-        for at, data in self._written:
-            region[at * LINE_BYTES : at * LINE_BYTES + data.numel()] = data
-        return region
-
-
-# Maps
-
-
-def map_lines(pixels: int, channels: int) -> int:
-    return divide_up(pixels * CHANNELS, LINE_BYTES) * divide_up(channels, CHANNELS)
-
-
-def blocked(values: Tensor) -> Tensor:
-    """int8 values (channels, pixels) as the bytes of a map (uint8, one dimension)."""
-    channels, pixels = values.shape
-    padded = torch.zeros(divide_up(channels, CHANNELS) * CHANNELS, divide_up(pixels, 4) * 4, dtype=torch.int8)
-    padded[:channels, :pixels] = values
-    return padded.view(-1, CHANNELS, padded.shape[1]).transpose(1, 2).contiguous().view(-1).view(torch.uint8)
-
-
-def unblocked(region: Tensor, at: int, channels: int, pixels: int) -> Tensor:
-    """int8 values (channels, pixels) of a map that begins in line `at` of a region."""
-    lines = map_lines(pixels, channels)
-    data = region[at * LINE_BYTES : (at + lines) * LINE_BYTES].view(torch.int8)
-    planes = (
-        data.view(divide_up(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, divide_up(pixels, 4) * 4)
-    )
-    return planes[:channels, :pixels]
-
-
-def folded(values: Tensor, pixel_channels: int) -> Tensor:
-    """int8 values (channels, pixels) with so many channels side by side, as the first layer reads them."""
-    channels, pixels = values.shape
-    result = torch.zeros(pixels, pixel_channels, dtype=torch.int8)
-    result[:, :channels] = values.t()
-    return result.view(-1).view(torch.uint8)
 
 
 # Weights
@@ -85,26 +35,18 @@ def weight_bytes(command: MacCommand, sizes: EngineSizes) -> int:
     """Of the command's packed or diagonal weights."""
     g = Geometry(command, sizes)
     if command.weight_kind is WeightKind.DIAGONAL:
-        return g.tiles * divide_up(g.taps, sizes.beat) * LINE_BYTES
+        return g.tiles * ceil_div(g.taps, sizes.beat) * LINE_BYTES
     return g.tiles * g.steps * command.tile_blocks * sizes.weight_lines * LINE_BYTES
 
 
-def packed_weights(weight: Tensor, command: MacCommand, sizes: EngineSizes) -> Tensor:
-    """Weights (out channels, channels of a group, rows, columns) as the bytes of packed or diagonal weights.
-
-    They are of the engine's elements: int8, bfloat16 or float32.
-    """
-    return pack_weight((command, sizes), weight).view(torch.uint8)
-
-
 def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
-    """The same as elements of one dimension, as the layout of a pack; params: command, sizes."""
+    """Weights (out channels, channels of a group, rows, columns) as a command reads them; params: command, sizes."""
     c, sizes = params
     g = Geometry(c, sizes)
     assert weight.element_size() == sizes.element_bytes, f"weights of {weight.dtype} for {sizes}"
     outputs, inputs, rows, columns = weight.shape
     if c.weight_kind is WeightKind.DIAGONAL:
-        taps = divide_up(g.taps, sizes.beat) * sizes.beat
+        taps = ceil_div(g.taps, sizes.beat) * sizes.beat
         words = torch.zeros(g.tiles, taps, CHANNELS, dtype=weight.dtype)
         all_taps = torch.zeros(g.tiles * CHANNELS, rows * columns, dtype=weight.dtype)
         all_taps[:outputs] = weight.reshape(outputs, -1)
@@ -150,8 +92,8 @@ def _turned(weight: Tensor, group: int) -> Tensor:
     outputs, inputs, rows, columns = weight.shape
     if rows == 1:
         return weight.transpose(2, 3)
-    groups = divide_up(outputs, group)
-    dense = weight.new_zeros(outputs, rows, divide_up(groups * inputs, CHANNELS) * CHANNELS, columns)
+    groups = ceil_div(outputs, group)
+    dense = weight.new_zeros(outputs, rows, ceil_div(groups * inputs, CHANNELS) * CHANNELS, columns)
     for g in range(groups):
         of = slice(g * group, (g + 1) * group)
         dense[of, :, g * inputs : (g + 1) * inputs] = weight[of].transpose(1, 2)
@@ -172,13 +114,12 @@ def _runs(c: MacCommand, outputs: int, inputs: int) -> list[tuple[int, int, int]
     return runs
 
 
-def packed_params(channels: Channels, table: Tensor | None = None) -> Tensor:
-    """Offset, scale and bias of each output channel, and a table of 256 int8, as bytes."""
-    blocks = divide_up(len(channels.offset), CHANNELS)
+def packed_params(channels: Channels) -> Tensor:
+    """Offset, scale and bias of each output channel, as bytes."""
+    blocks = ceil_div(len(channels.offset), CHANNELS)
     lines = torch.zeros(blocks, 3, CHANNELS, dtype=torch.int32)
     for row, values in enumerate((channels.offset, channels.scale, channels.bias)):
         padded = torch.zeros(blocks * CHANNELS, dtype=torch.int32)
         padded[: len(values)] = values
         lines[:, row] = padded.view(blocks, CHANNELS)
-    data = lines.view(-1).view(torch.uint8)
-    return data if table is None else torch.cat([data, table.view(torch.uint8)])
+    return lines.view(-1).view(torch.uint8)

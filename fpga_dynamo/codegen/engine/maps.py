@@ -15,9 +15,8 @@ from torch.fx import Node
 
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, CHANNELS_FIRST, IMAGE, PIXEL, Blocked
 from fpga_dynamo.ir.graph import value
-from fpga_dynamo.ir.view import Buffer, View
+from fpga_dynamo.ir.view import Buffer, View, ceil_div
 
-from .command import divide_up
 from .sizes import LINE_BYTES, EngineSizes
 
 
@@ -52,8 +51,8 @@ class Map(Buffer):
     ) -> None:
         self.images, self.pixels, self.channels, self.pixel_channels = images, pixels, channels, pixel_channels
         self.channels_first, self.patch = channels_first, patch
-        blocks = divide_up(channels, CHANNELS) if pixel_channels == CHANNELS else 1
-        self.plane = divide_up(pixels * pixel_channels, sizes.line_elements) * (sizes.beat if wide else 1)
+        blocks = ceil_div(channels, CHANNELS) if pixel_channels == CHANNELS else 1
+        self.plane = ceil_div(pixels * pixel_channels, sizes.line_elements) * (sizes.beat if wide else 1)
         self.image_lines = blocks * self.plane
         self.at: int | None = None
         self.launch = 0
@@ -110,7 +109,7 @@ class Images:
 
     @property
     def blocks(self) -> int:
-        return divide_up(self.channels, CHANNELS)
+        return ceil_div(self.channels, CHANNELS)
 
     @property
     def pixels(self) -> int:
@@ -148,7 +147,7 @@ def dense_view(of: Map, size: Sequence[int]) -> View:
 def images_of(view: View, what: str) -> Images:
     """A view of four dimensions as images. Raises RefusedError, about `what`."""
     n, channels, height, width = view.shape
-    of, image, first, block = _origin(view, channels, what)
+    of, image, first, block = _origin(view, what)
     wanted = (IMAGE, CHANNEL, width * PIXEL, PIXEL)
     if any(size != 1 and stride != want for size, stride, want in zip(view.shape, view.strides, wanted, strict=True)):
         raise RefusedError(f"{what} has a memory layout that the engine does not support")
@@ -161,7 +160,7 @@ def images_of(view: View, what: str) -> Images:
 def rows_of(view: View, what: str) -> Images:
     """A view whose last dimension are features, as rows: images of a row or many. Raises RefusedError, about `what`."""
     channels = view.shape[-1] if view.shape else 1
-    of, image, first, block = _origin(view, channels, what)
+    of, image, first, block = _origin(view, what)
     if channels != 1 and view.strides[-1] != CHANNEL:
         raise RefusedError(f"{what} has a memory layout that the engine does not support")
     runs = _runs(view.shape[:-1], view.strides[:-1])
@@ -176,7 +175,7 @@ def rows_of(view: View, what: str) -> Images:
     return Images(of, images, channels, 1, pixels, block, image, first)
 
 
-def _origin(view: View, channels: int, what: str) -> tuple[Map, int, int, int]:
+def _origin(view: View, what: str) -> tuple[Map, int, int, int]:
     """Map, image, pixel and block that a view begins with."""
     of = view.buffer
     assert isinstance(of, Map)

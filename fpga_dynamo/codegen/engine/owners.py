@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .command import MacCommand, Peers, WeightKind, divide_up
+from fpga_dynamo.ir.view import ceil_div
+
+from .command import MacCommand, Peers, WeightKind
 from .sizes import CHANNELS, EngineSizes
 from .vector import VectorCommand
 
@@ -75,16 +77,16 @@ def _words(c: VectorCommand, sizes: EngineSizes) -> Iterator[_Run]:
     """The lines in which a gather's words lie."""
     for at in _heads(c, c.input, c.input_head):
         first = at // sizes.beat
-        yield first, divide_up(at + c.taken[0], sizes.beat) - first
+        yield first, ceil_div(at + c.taken[0], sizes.beat) - first
 
 
 def _input(c: MacCommand, sizes: EngineSizes) -> Iterator[_Run]:
     row = c.in_width * c.pixel_channels
-    plane = divide_up(c.in_height * row, sizes.line_elements)
+    plane = ceil_div(c.in_height * row, sizes.line_elements)
     top = -c.padding[0]
     behind = min(c.in_height, top + (c.out_height - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1)
     begin = max(top, 0) * row // sizes.line_elements
-    end = divide_up(max(behind, 0) * row, sizes.line_elements)
+    end = ceil_div(max(behind, 0) * row, sizes.line_elements)
     for at in _heads(c, c.input, c.input_head):
         for image in range(c.images):
             for block in range(c.in_blocks):
@@ -93,7 +95,7 @@ def _input(c: MacCommand, sizes: EngineSizes) -> Iterator[_Run]:
 
 def _output(c: MacCommand, base: int, step: tuple[int, int], image_step: int, sizes: EngineSizes) -> Iterator[_Run]:
     pixels = c.out_height * c.out_width
-    lines = pixels if c.stores_32_bits else divide_up(pixels, sizes.beat)
+    lines = pixels if c.stores_32_bits else ceil_div(pixels, sizes.beat)
     for at in _heads(c, base, step):
         for image in range(c.images):
             for block in range(c.out_blocks):

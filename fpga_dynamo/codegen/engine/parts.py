@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from fpga_dynamo.ir.view import ceil_div
+
 from .choose import DoesNotFitError, chosen, flattened, tiled
-from .command import NO_OPERAND, Flags, Geometry, MacCommand, Operation, divide_up
+from .command import NO_OPERAND, Flags, Geometry, MacCommand, Operation
 from .cycles import PARAMS_LINES, Memory, cycles
 from .sizes import CHANNELS, EngineSizes
 
@@ -76,7 +78,7 @@ def sums_lines(command: MacCommand) -> int:
 def _channel_parts(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[Part]:
     pieces = 1
     while True:
-        blocks = divide_up(command.in_blocks, pieces)
+        blocks = ceil_div(command.in_blocks, pieces)
         firsts = range(0, command.in_blocks, blocks)
         parts = [_of_channels(command, first, blocks, sizes) for first in firsts]
         try:
@@ -102,8 +104,8 @@ def _moved(part: Part, first: MacCommand, to: MacCommand, block: int) -> Part:
 
 def _of_channels(command: MacCommand, first: int, blocks: int, sizes: EngineSizes) -> MacCommand:
     c, count = command, min(blocks, command.in_blocks - first)
-    in_plane = divide_up(c.in_height * c.in_width, sizes.beat)
-    out_plane = c.out_plane or divide_up(c.out_height * c.out_width, sizes.beat)
+    in_plane = ceil_div(c.in_height * c.in_width, sizes.beat)
+    out_plane = c.out_plane or ceil_div(c.out_height * c.out_width, sizes.beat)
     part = replace(c, in_blocks=count, out_blocks=count, input=c.input + first * in_plane)
     part = replace(part, output=c.output + first * out_plane, params=c.params + first * PARAMS_LINES)
     return replace(part, residual=c.residual + first * out_plane) if c.has_residual else part
@@ -156,7 +158,7 @@ def _candidates(c: MacCommand, sizes: EngineSizes) -> Iterator[list[Part]]:
 
 def _shares(count: int) -> list[int]:
     """What the largest of 1, 2, … about equal parts has."""
-    return list(dict.fromkeys(divide_up(count, parts) for parts in range(1, count + 1)))
+    return list(dict.fromkeys(ceil_div(count, parts) for parts in range(1, count + 1)))
 
 
 def _fitting(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> list[Part]:
@@ -171,7 +173,7 @@ def _fitting(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> list[
 
 def _cut(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> Iterator[Part]:
     """Parts of so many rows of the kernel and blocks of the input's channels."""
-    in_plane = divide_up(c.in_height * c.in_width * c.pixel_channels, sizes.line_elements)
+    in_plane = ceil_div(c.in_height * c.in_width * c.pixel_channels, sizes.line_elements)
     for row in range(0, c.kernel[0], rows):
         for first in range(0, c.in_blocks, blocks):
             count, behind = min(blocks, c.in_blocks - first), min(row + rows, c.kernel[0])

@@ -17,10 +17,10 @@ import torch
 from fpga_dynamo.codegen.requantize import channels, factor
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
 from fpga_dynamo.ir.elements import I8
-from fpga_dynamo.ir.view import Buffer, View
+from fpga_dynamo.ir.view import Buffer, View, ceil_div
 from fpga_dynamo.ir.weights import Packer
 
-from .command import MacCommand, WeightKind, divide_up
+from .command import MacCommand, WeightKind
 from .gather import ConstantLayout, pack_constant
 from .layout import pack_weight, weight_bytes
 from .maps import Images, Map, RefusedError, ends_with_blocks
@@ -101,12 +101,12 @@ def _transposed(view: View, of: int, to: int, emitter: Commands, what: str, fill
     command = MacCommand(
         weight_kind=WeightKind.MAP,
         weight_plane=matrices.plane,
-        in_blocks=divide_up(depth, CHANNELS),
+        in_blocks=ceil_div(depth, CHANNELS),
         in_width=depth,
-        out_blocks=divide_up(pixels, CHANNELS),
+        out_blocks=ceil_div(pixels, CHANNELS),
         out_width=depth,
         group_in=depth,
-        group_out=divide_up(pixels, CHANNELS) * CHANNELS,
+        group_out=ceil_div(pixels, CHANNELS) * CHANNELS,
         heads=(1, step),
         weight_head=(0, matrices.image_lines),
         output_head=(0, result.image_lines),
@@ -170,7 +170,7 @@ class _Channels:
     @property
     def pitch(self) -> int:
         """Channels from one run of neighbouring ones to the next, where each begins a block."""
-        return divide_up(self.inner, CHANNELS) * CHANNELS
+        return ceil_div(self.inner, CHANNELS) * CHANNELS
 
     def spread(self) -> list[int]:
         """What :meth:`places` would be in such a map."""
@@ -288,7 +288,7 @@ def pack_selection(params: tuple[MacCommand, object, Places, tuple[int, int] | N
 
 def _exact(real: Sequence[bool], filling: int, emitter: Commands) -> Callable[[MacCommand, int], int]:
     """Parameters that leave sums as they are where a channel is real, and give `filling` elsewhere."""
-    words = _WORDS * divide_up(len(real), CHANNELS)
+    words = _WORDS * ceil_div(len(real), CHANNELS)
     constants = emitter.pack(pack_exact, (tuple(real), filling), [], words, f"scales of 1 of {len(real)} channels")
     return lambda cut, first: emitter.put(constants) + cut.params
 

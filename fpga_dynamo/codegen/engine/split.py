@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from fpga_dynamo.ir.view import ceil_div
+
 from .choose import DoesNotFitError, flattened, tiled
-from .command import MacCommand, divide_up
+from .command import MacCommand
 from .cycles import Memory, cycles
 from .parts import Part, parts_of
 from .sizes import CHANNELS, EngineSizes
@@ -64,7 +66,7 @@ def vector_shares(
             part = replace(part, output=c.output + first * c.output_head[axis])
             found.append(replace(part, other=c.other + first * c.other_head[axis]) if c.has_other else part)
     elif units > 1 and not (c.moves_words or c.whole):
-        lines = divide_up(c.pixels, sizes.beat)
+        lines = ceil_div(c.pixels, sizes.beat)
         for first, count in _runs(lines, units):
             pixels = min(count * sizes.beat, c.pixels - first * sizes.beat)
             part = replace(c, pixels=pixels, plane=c.plane or lines, input=c.input + first, output=c.output + first)
@@ -109,7 +111,7 @@ def _placed(share: Share, command: MacCommand) -> Share:
 def _shares(command: MacCommand, units: int, sizes: EngineSizes, memory: Memory) -> _Found:
     best: tuple[float, list[Share]] | None = None
     refusal: DoesNotFitError | None = None
-    for grid in _grids(command, units, sizes):
+    for grid in _grids(command, units):
         try:
             found, longest = _cut(command, grid, sizes, memory)
         except DoesNotFitError as error:
@@ -138,7 +140,7 @@ def _cut(command: MacCommand, grid: _Grid, sizes: EngineSizes, memory: Memory) -
     return found, longest
 
 
-def _grids(command: MacCommand, units: int, sizes: EngineSizes) -> Iterator[_Grid]:
+def _grids(command: MacCommand, units: int) -> Iterator[_Grid]:
     c = command
     yield _Grid()
     if c.has_sums or c.raw:
@@ -170,8 +172,8 @@ def _parts(command: MacCommand, grid: _Grid, sizes: EngineSizes) -> Iterator[tup
         return
     # Rows of a 1 x 1 kernel may be cut anywhere.
     c = flattened(tiled(command, sizes), sizes) if grid.rows > 1 else command
-    in_plane = divide_up(c.in_height * c.in_width * c.pixel_channels, sizes.line_elements)
-    plane = c.out_plane or divide_up(c.out_height * c.out_width, sizes.beat)
+    in_plane = ceil_div(c.in_height * c.in_width * c.pixel_channels, sizes.line_elements)
+    plane = c.out_plane or ceil_div(c.out_height * c.out_width, sizes.beat)
     for begin, count in _row_runs(c.out_height, c.out_width, grid.rows, sizes.beat):
         for first, blocks in _runs(c.out_blocks, grid.channels):
             line = begin * c.out_width // sizes.beat + first * plane
@@ -223,7 +225,7 @@ def _row_runs(height: int, width: int, parts: int, beat: int) -> list[tuple[int,
     step = beat // math.gcd(width, beat)
     best: list[tuple[int, int]] = []
     # What is left over behind whole steps goes to the last part, or is a step like the others.
-    for steps in {height // step, divide_up(height, step)} - {0}:
+    for steps in {height // step, ceil_div(height, step)} - {0}:
         runs = [(first * step, count * step) for first, count in _runs(steps, parts)]
         runs[-1] = (runs[-1][0], height - runs[-1][0])
         if not best or max(n for _, n in runs) < max(n for _, n in best):

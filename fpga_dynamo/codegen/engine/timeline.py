@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fpga_dynamo.ir.view import ceil_div
+
 from .bank import Bank
-from .command import Band, Geometry, IdleCommand, MacCommand, Peers, divide_up
+from .command import Band, Geometry, IdleCommand, MacCommand, Peers
 from .cycles import (
     BEHIND_WRITES,
     BURST,
@@ -153,7 +155,7 @@ class Timeline:
         others = max(also, default=0.0)
         self._done = []
         sets: dict[int, float] = {}
-        turns = divide_up(self.sizes.pixels, 1 if c.stores_32_bits or c.has_sums else self.sizes.words)
+        turns = ceil_div(self.sizes.pixels, 1 if c.stores_32_bits or c.has_sums else self.sizes.words)
         one_image = c.images == 1 and g.heads == 1
         self._array += _TAPS + 2 * g.taps
         until: tuple[int, float] | None = None  # pixels that are stored, and from when on they can be read

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 
+from fpga_dynamo.ir.view import ceil_div
+
 from .choose import DoesNotFitError
-from .command import NO_OPERAND, Peers, divide_up, record_bytes
+from .command import NO_OPERAND, Peers, record_bytes
 from .cycles import Memory
 from .sizes import CHANNELS, EngineSizes
 
@@ -115,7 +117,7 @@ class VectorCommand:
     @property
     def blocks(self) -> int:
         """Blocks of channels."""
-        return divide_up(self.channels, CHANNELS)
+        return ceil_div(self.channels, CHANNELS)
 
     @property
     def has_other(self) -> bool:
@@ -135,7 +137,7 @@ class VectorCommand:
     def params_lines(self) -> int:
         """Lines of exponentials, of gamma and beta or of runs, and of the table."""
         if self.gathers:
-            return divide_up(self.runs, _LINE_RUNS)
+            return ceil_div(self.runs, _LINE_RUNS)
         if self.operation is VectorOperation.CONSTANT:
             return self.constant_lines
         own = {VectorOperation.SOFTMAX: 16, VectorOperation.NORM: 2 * self.blocks}.get(self.operation, 0)
@@ -152,7 +154,7 @@ class VectorCommand:
     @property
     def constant_lines(self) -> int:
         """Of a constant: lines of all blocks, which lie in int8."""
-        return self.heads[0] * self.heads[1] * divide_up(self.pixels, 4)
+        return self.heads[0] * self.heads[1] * ceil_div(self.pixels, 4)
 
     @property
     def moves_words(self) -> bool:
@@ -171,18 +173,18 @@ class VectorCommand:
 
     def planes(self, sizes: EngineSizes) -> tuple[int, int, int]:
         """Lines of a block of the input, of the second operand, and of the result."""
-        own = divide_up(self.pixels, sizes.beat)
+        own = ceil_div(self.pixels, sizes.beat)
         if self.operation is VectorOperation.CONSTANT:
             return 0, 0, own
         if self.moves_words:
-            return divide_up(self.taken[0], sizes.beat), divide_up(self.taken[1], sizes.beat), own
+            return ceil_div(self.taken[0], sizes.beat), ceil_div(self.taken[1], sizes.beat), own
         first = own * sizes.beat if self.wide else own
         return first, (0 if not self.has_other else 1 if self.shares_other else own), own
 
     def lines(self, sizes: EngineSizes) -> int:
         """Lines of the input. Of words that are gathered a run begins and ends within a line."""
         if self.gathers:
-            own = divide_up(self.pixels, sizes.beat)
+            own = ceil_div(self.pixels, sizes.beat)
             return self.heads[0] * self.heads[1] * (own + self.runs)
         return self.heads[0] * self.heads[1] * self.blocks * self.planes(sizes)[0]
 
@@ -190,12 +192,12 @@ class VectorCommand:
         """Lines that pass the ports."""
         if self.gathers:
             heads = self.heads[0] * self.heads[1]
-            return self.lines(sizes) + heads * (divide_up(self.pixels, sizes.beat) + self.params_lines)
+            return self.lines(sizes) + heads * (ceil_div(self.pixels, sizes.beat) + self.params_lines)
         return self.heads[0] * self.heads[1] * self.blocks * sum(self.planes(sizes)) + self.params_lines
 
     def refusal(self, sizes: EngineSizes) -> str | None:
         """Why an engine of these sizes cannot run the command, as the end of a sentence; None if it can."""
-        lines = min(self.group_lines, divide_up(self.pixels, sizes.beat))
+        lines = min(self.group_lines, ceil_div(self.pixels, sizes.beat))
         if not sizes.has_vector_side:
             return "needs the vector side, which this engine does not have"
         if self.operation >= VectorOperation.GATHER and not sizes.gather:
@@ -269,7 +271,7 @@ def vector_stores(
         return _gather_stores(c, sizes, memory, begin, there, store)
     if c.interleaves:
         return _interleave_stores(c, sizes, memory, begin, there, store)
-    plane = divide_up(c.pixels, sizes.beat)
+    plane = ceil_div(c.pixels, sizes.beat)
     turns = sizes.vector_parts * (1 if c.wide else sizes.beat)  # cycles of a line
     lines_ahead = 128
     load, found = begin, []
@@ -333,12 +335,17 @@ def _interleave_stores(
         load = max(load + loaded, passed)
         start = max(passed, load - loaded + _GROUP + memory.read)
         passed = max(start + _GROUP + max(c.pixels, moved), load) + _INTERLEAVE
-        groups = divide_up(plane, c.group_lines)
-        stored = plane + groups * (_GROUP + _BURST)
-        last = plane - (groups - 1) * c.group_lines
-        store = max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
-        found += [(0, store + memory.write)] * groups
+        store = _store_of_words(c, plane, passed, store)
+        found += [(0, store + memory.write)] * ceil_div(plane, c.group_lines)
     return found, load
+
+
+def _store_of_words(c: VectorCommand, plane: int, passed: float, store: float) -> float:
+    """When the store has done with the words of a plane, of which the last one passes at `passed`."""
+    groups = ceil_div(plane, c.group_lines)
+    stored = plane + groups * (_GROUP + _BURST)
+    last = plane - (groups - 1) * c.group_lines
+    return max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
 
 
 def _gather_stores(
@@ -353,7 +360,7 @@ def _gather_stores(
 
     A constant's words come as a table does.
     """
-    plane = divide_up(c.pixels, sizes.beat)
+    plane = ceil_div(c.pixels, sizes.beat)
     heads = c.heads[0] * c.heads[1]
     moved, waiting, load = plane / memory.lines_per_cycle, 0.0, max(begin, there(None))
     if c.gathers:
@@ -365,17 +372,14 @@ def _gather_stores(
     load, found = max(load, begin + memory.read) + _REQUESTS + (memory.read if c.gathers else 0.0), []
     for _head in range(heads):
         load += head
-        groups = divide_up(plane, c.group_lines)
-        stored = plane + groups * (_GROUP + _BURST)
-        last = plane - (groups - 1) * c.group_lines
-        store = max(store + stored, load + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
-        found += [(0, store + memory.write)] * groups
+        store = _store_of_words(c, plane, load, store)
+        found += [(0, store + memory.write)] * ceil_div(plane, c.group_lines)
     return found, load
 
 
 def grouped(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> VectorCommand:
     """With groups of the fewest cycles. Raises DoesNotFitError, which says what is too large."""
-    plane = divide_up(command.pixels, sizes.beat)
+    plane = ceil_div(command.pixels, sizes.beat)
     cuts = [replace(command, group_lines=n) for n in sorted({min(plane, 1 << k) for k in range(7)})]
     fitting = [cut for cut in cuts if cut.refusal(sizes) is None]
     if not fitting:

@@ -22,11 +22,11 @@ from typing import Any, Protocol
 import torch
 
 from fpga_dynamo.codegen.requantize import channels
-from fpga_dynamo.ir.view import Buffer
+from fpga_dynamo.ir.view import Buffer, ceil_div
 from fpga_dynamo.ir.weights import Expression, WeightBuffer
 
 from .choose import DoesNotFitError, tiled
-from .command import NO_OPERAND, Geometry, MacCommand, Operation, WeightKind, divide_up
+from .command import NO_OPERAND, Geometry, MacCommand, Operation, WeightKind
 from .cycles import PARAMS_LINES
 from .layout import packed_params
 from .maps import Images, Map
@@ -153,10 +153,10 @@ class _Rows:
 def _rows_apart(c: MacCommand, x: Images, block: int, blocks: int, apart: int, emitter: Writer) -> _Rows:
     """The rows under c's windows, of some blocks; those that are so far apart lie one behind the other."""
     count = (c.out_height - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1
-    each, beat, width = divide_up(count, apart), emitter.sizes.beat, c.in_width
+    each, beat, width = ceil_div(count, apart), emitter.sizes.beat, c.in_width
     rows = Map(apart * each, width, blocks * CHANNELS, emitter.sizes, f"rows of {x.map.name}")
     found = _Rows(rows, -c.padding[0], apart, each)
-    plane = divide_up(c.in_height * width, beat)
+    plane = ceil_div(c.in_height * width, beat)
     at = emitter.place(rows)
     # Rows that begin alike within a line, and whose images are equally far apart.
     step = lcm(beat // gcd(width, beat), apart)
@@ -258,7 +258,7 @@ def _write_rows(
 
     step_down: rows of the input from one of the result to the next.
     """
-    beat, plane = emitter.sizes.beat, c.out_plane or divide_up(c.out_height * c.out_width, emitter.sizes.beat)
+    beat, plane = emitter.sizes.beat, c.out_plane or ceil_div(c.out_height * c.out_width, emitter.sizes.beat)
     step = lcm(beat // gcd(c.out_width, beat), rows.apart // gcd(step_down, rows.apart))
     step = min(step, c.out_height)
     of = rows.map

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from fpga_dynamo._native import pack_panels
 from fpga_dynamo.ir.dtypes import HALVES
 from fpga_dynamo.ir.elements import WORD_BYTES
+from fpga_dynamo.ir.records import GemmBf16, GemmInt8
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.ir.view import VEC, ceil_div
+from fpga_dynamo.ir.view import VEC, ceil_div, numel
 from fpga_dynamo.ir.weights import NotFiniteError, all_finite
 
 
@@ -33,6 +34,14 @@ def int8_panel_vectors(channels: int, target: Target) -> int:
     """
     most = target.tiles["MAX_VECTORS"]
     return panel_vectors(channels, min(most, 2) if "tiles" in target.multiplies else most)
+
+
+def product_tiles(c: GemmBf16 | GemmInt8, target: Target) -> int:
+    """Tiles of the MAC array that a product takes."""
+    batch, rows = numel(c.batch), c.rows
+    if c.b_packed:  # all rows meet the same matrix
+        batch, rows = 1, batch * rows
+    return batch * ceil_div(rows, target.tiles["ROWS"]) * ceil_div(c.columns, VEC * c.vectors)
 
 
 def weight_words(count: int, format: int | None, target: Target) -> int:

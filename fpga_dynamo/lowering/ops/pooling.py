@@ -9,7 +9,6 @@ tests: tests/lowering/test_pooling.py.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from fpga_dynamo.lowering.ops.calls import image, volume
 from fpga_dynamo.lowering.ops.convolution.volumes import slices
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, Activation, activation, fields
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
-from fpga_dynamo.lowering.patterns import Match, Pattern, follow, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_and_first_item, follow, sole_user
 
 
 def pool_cycles(c: Pool | PoolInt8, target: Target) -> float:
@@ -71,14 +70,11 @@ def match_pool(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[PoolPart
     nodes: list[Node] = [node]
     last = node
     if node.target in _MAX:
-        items = [user for user in node.users if user.target is operator.getitem]
-        first = [item for item in items if item.args[1] == 0]
-        if len(first) != 1 or len(items) != len(node.users):
+        found = anchor_and_first_item(pattern, node, graph)
+        if found is None:
             return Match(pattern, (node,), (node,), PoolParts(indices=True))
-        if any(item.users for item in items if item.args[1] != 0):
-            return Match(pattern, (node,), (node,), PoolParts(indices=True))
-        last = first[0]
-        nodes += items
+        last = found.root
+        nodes = list(found.nodes)
     more, end, links = follow(last, [ACTIVATION], graph)
     relu = None
     source = operand(node, 0)

@@ -107,16 +107,16 @@ std::shared_ptr<image> card::loaded() const {
 void card::adopt(std::shared_ptr<const ert_command> command, std::shared_ptr<void> needs) {
     release_ended();
     std::lock_guard lock(mutex_);
-    orphans_.push_back({std::move(command), std::move(needs)});
+    abandoned_runs_.push_back({std::move(command), std::move(needs)});
 }
 
 void card::release_ended() {
-    std::vector<orphan> ended;  // let go without the lock
+    std::vector<abandoned_run> ended;  // let go without the lock
     std::lock_guard lock(mutex_);
-    const auto first = std::partition(orphans_.begin(), orphans_.end(),
-                                      [](const orphan& o) { return o.command->busy(); });
-    std::move(first, orphans_.end(), std::back_inserter(ended));
-    orphans_.erase(first, orphans_.end());
+    const auto first = std::partition(abandoned_runs_.begin(), abandoned_runs_.end(),
+                                      [](const abandoned_run& o) { return o.command->busy(); });
+    std::move(first, abandoned_runs_.end(), std::back_inserter(ended));
+    abandoned_runs_.erase(first, abandoned_runs_.end());
 }
 
 }  // namespace card_model

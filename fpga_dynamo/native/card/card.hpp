@@ -43,7 +43,7 @@ public:
     traffic& counters() { return traffic_; }
 
 private:
-    struct orphan {
+    struct abandoned_run {
         std::shared_ptr<const ert_command> command;
         std::shared_ptr<void> needs;
     };
@@ -52,7 +52,7 @@ private:
     mutable std::mutex mutex_;
     std::mutex load_mutex_;  // one load at a time; a load does not hold mutex_
     std::shared_ptr<image> image_;
-    std::vector<orphan> orphans_;
+    std::vector<abandoned_run> abandoned_runs_;
     traffic traffic_;
 };
 

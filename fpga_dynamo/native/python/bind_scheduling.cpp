@@ -107,7 +107,7 @@ public:
         for (const auto& one : made_) out.emplace_back(one.tag, one.pe, one.last);
         return out;
     }
-    void believe(int graph, int task, int kind, double seconds) { core_.believe(graph, task, kind, seconds); }
+    void set_estimate(int graph, int task, int kind, double seconds) { core_.set_estimate(graph, task, kind, seconds); }
     void applied(double latency) { core_.applied(latency); }
     size_t waiting() const { return core_.waiting(); }
     int frames() const { return core_.frames(); }
@@ -137,7 +137,7 @@ void bind_scheduling(nb::module_& module) {
         .def("leave", &least_work_policy::leave, "frame"_a)
         .def("add", &least_work_policy::add, "frame"_a, "task"_a, "tag"_a)
         .def("decide", &least_work_policy::decide, "now"_a, "available"_a)
-        .def("believe", &least_work_policy::believe, "graph"_a, "task"_a, "kind"_a, "seconds"_a)
+        .def("set_estimate", &least_work_policy::set_estimate, "graph"_a, "task"_a, "kind"_a, "seconds"_a)
         .def("applied", &least_work_policy::applied, "latency"_a)
         .def("waiting", &least_work_policy::waiting)
         .def("frames", &least_work_policy::frames);

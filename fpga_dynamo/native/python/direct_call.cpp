@@ -199,11 +199,11 @@ ert_state direct_call::run(const binding& b, const std::vector<const void*>& fro
     return state;
 }
 
-direct_call::ending direct_call::launch(const binding& b, PyObject* args, nb::object& results, ert_state& state) {
+direct_call::outcome direct_call::launch(const binding& b, PyObject* args, nb::object& results, ert_state& state) {
     b.target->announce();
-    if (!unchanged(b, args) || !accepted(b, args)) return ending::refused;
+    if (!unchanged(b, args) || !accepted(b, args)) return outcome::refused;
     results = new_results();
-    if (!results.is_valid()) return ending::refused;
+    if (!results.is_valid()) return outcome::refused;
     std::vector<const void*> from;
     std::vector<void*> to;
     from.reserve(inputs_.size());
@@ -212,20 +212,20 @@ direct_call::ending direct_call::launch(const binding& b, PyObject* args, nb::ob
         from.push_back(reinterpret_cast<const void*>(address_of(PyTuple_GET_ITEM(args, in.position))));
     for (size_t i = 0; i < outputs_.size(); ++i)
         to.push_back(reinterpret_cast<void*>(address_of(PyTuple_GET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i)))));
-    if (PyErr_Occurred()) return ending::refused;
+    if (PyErr_Occurred()) return outcome::refused;
     try {
         without_gil release;
         state = run(b, from, to);
     } catch (const std::exception&) {  // nothing has run; the long way meets the same error and tells it
-        return ending::refused;
+        return outcome::refused;
     }
-    if (state == ert_state::created) return ending::refused;  // an integer that does not fit
-    if (state != ert_state::completed) return ending::failed;
+    if (state == ert_state::created) return outcome::refused;  // an integer that does not fit
+    if (state != ert_state::completed) return outcome::failed;
     totals.launches += 1;
     totals.commands += commands_;
     totals.bytes_in += bytes_in_;
     totals.bytes_out += bytes_out_;
-    return ending::done;
+    return outcome::done;
 }
 
 PyObject* direct_call::call(PyObject* args, PyObject* kwargs) {
@@ -236,7 +236,7 @@ PyObject* direct_call::call(PyObject* args, PyObject* kwargs) {
     if (b && profiled.ptr() == Py_False && gate_->begin(b->owner)) {
         nb::object results;
         ert_state state = ert_state::created;
-        ending how = ending::refused;
+        outcome how = outcome::refused;
         try {
             how = launch(*b, args, results, state);
         } catch (const std::exception&) {  // no memory for lists: the gate has to be opened all the same
@@ -244,8 +244,8 @@ PyObject* direct_call::call(PyObject* args, PyObject* kwargs) {
         if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
         durations_[measured_++ % durations_.size()] = static_cast<double>(gate_->end()) * 1e-9;
         if (PyErr_Occurred()) return nullptr;  // an interrupt or an exit, which is nobody's to handle here
-        if (how == ending::done) return results.release().ptr();
-        if (how == ending::failed) failed_(b->run_object, static_cast<unsigned>(state));
+        if (how == outcome::done) return results.release().ptr();
+        if (how == outcome::failed) failed_(b->run_object, static_cast<unsigned>(state));
     }
     PyErr_Clear();
     return PyObject_Call(otherwise_.ptr(), args, kwargs);

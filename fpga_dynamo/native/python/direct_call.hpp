@@ -73,13 +73,13 @@ public:
     static direct_totals totals;
 
 private:
-    enum class ending { done, refused, failed };
+    enum class outcome { done, refused, failed };
 
     std::shared_ptr<binding> find(PyObject* args) const;
     bool unchanged(const binding& b, PyObject* args) const;
     bool accepted(const binding& b, PyObject* args) const;
     nb::object new_results() const;
-    ending launch(const binding& b, PyObject* args, nb::object& results, card_model::ert_state& state);
+    outcome launch(const binding& b, PyObject* args, nb::object& results, card_model::ert_state& state);
     card_model::ert_state run(const binding& b, const std::vector<const void*>& from,
                               const std::vector<void*>& to) const;
 

@@ -43,7 +43,7 @@ estimates::estimates(std::shared_ptr<const graph_model> graph) : graph_(std::mov
     patience_.assign(seconds_.size(), PATIENCE);
 }
 
-void estimates::believe(int task, int kind, double seconds) {
+void estimates::set_estimate(int task, int kind, double seconds) {
     const int at = task * graph_->kinds + kind;
     seconds_[at] = seconds;
     ++observed_;
@@ -55,7 +55,7 @@ void estimates::observe(int task, int kind, double seconds) {
     const int row = task * graph_->kinds;
     const double expected = seconds_[row + kind];
     if (expected > 0) seconds = std::min(std::max(seconds, expected / CLIP), expected * CLIP);
-    believe(task, kind, expected + WEIGHT * (seconds - expected));
+    set_estimate(task, kind, expected + WEIGHT * (seconds - expected));
     const rows& kinds = graph_->supporting;
     missed_[row + kind] = 0;
     for (int at = kinds.begin[task]; at < kinds.begin[task + 1]; ++at) {

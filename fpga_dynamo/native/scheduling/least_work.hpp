@@ -57,7 +57,7 @@ public:
     // A run of `task` on `kind` took `seconds`. One measurement counts as at most 4 times, at least a quarter of, what
     // was expected. Where a task has run long enough elsewhere, the stated seconds are believed again.
     void observe(int task, int kind, double seconds);
-    void believe(int task, int kind, double seconds);  // what somebody else has found
+    void set_estimate(int task, int kind, double seconds);  // what somebody else has found
     const graph_model& graph() const { return *graph_; }
 
     // The tasks' work on their cheapest kinds, and in which order they are served. Made again as prices or estimates move; an
@@ -120,7 +120,9 @@ public:
     double decide(double now, const double* available, std::vector<bound>& out);
     void applied(double latency) { latency_ += SMOOTHING * (latency - latency_); }
     void observe(int graph, int task, int kind, double seconds) { graphs_[graph]->observe(task, kind, seconds); }
-    void believe(int graph, int task, int kind, double seconds) { graphs_[graph]->believe(task, kind, seconds); }
+    void set_estimate(int graph, int task, int kind, double seconds) {
+        graphs_[graph]->set_estimate(task, kind, seconds);
+    }
     double estimate(int graph, int task, int kind) const { return (*graphs_[graph])(task, kind); }
     int frames() const { return in_flight_; }
 

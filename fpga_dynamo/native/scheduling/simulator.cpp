@@ -33,26 +33,26 @@ double factor(const run_options& options, int instance, int task) {
     return std::exp(options.spread * normal) * (long_one ? 10.0 : 1.0);
 }
 
-enum class what { arrives, ends, decided, tick };
+enum class event_kind { arrival, end, decision, tick };
 
 struct event {
     double time;
     uint64_t order;
-    what kind;
+    event_kind kind;
     int subject;
     bool operator>(const event& other) const { return time != other.time ? time > other.time : order > other.order; }
 };
 
-struct given {
+struct bound_task {
     instance* owner;
     int task;
     double expected;
 };
 
 struct slot {
-    given running{nullptr, 0, 0.0};
+    bound_task running{nullptr, 0, 0.0};
     double since = 0, expected_end = 0, ended = idle;
-    std::deque<given> queue;
+    std::deque<bound_task> queue;
     double backlog = 0;
 };
 
@@ -78,13 +78,13 @@ public:
     }
 
     run_result run() {
-        if (!instances_.empty()) push(instances_[0].arrival, what::arrives, 0);
+        if (!instances_.empty()) push(instances_[0].arrival, event_kind::arrival, 0);
         while (!events_.empty()) {
             const double now = events_.top().time;
             while (!events_.empty() && events_.top().time == now) {  // what happens at once is decided on at once
                 const event next = events_.top();
                 events_.pop();
-                happen(next, now);
+                handle(next, now);
             }
             if (!deciding_) decide(now);
         }
@@ -99,14 +99,14 @@ public:
     }
 
 private:
-    void push(double time, what kind, int subject) { events_.push({time, order_++, kind, subject}); }
+    void push(double time, event_kind kind, int subject) { events_.push({time, order_++, kind, subject}); }
 
-    void happen(const event& next, double now) {
+    void handle(const event& next, double now) {
         switch (next.kind) {
-            case what::arrives: arrive(next.subject, now); break;
-            case what::ends: end(next.subject, now); break;
-            case what::decided: apply(now); break;
-            case what::tick: ticking_ = false; break;
+            case event_kind::arrival: arrive(next.subject, now); break;
+            case event_kind::end: end(next.subject, now); break;
+            case event_kind::decision: apply(now); break;
+            case event_kind::tick: ticking_ = false; break;
         }
     }
 
@@ -125,7 +125,7 @@ private:
     void arrive(int number, double now) {
         instance& one = instances_[number];
         if (number + 1 < static_cast<int>(instances_.size()))
-            push(instances_[number + 1].arrival, what::arrives, number + 1);
+            push(instances_[number + 1].arrival, event_kind::arrival, number + 1);
         const graph_model& graph = *one.graph;
         one.left = graph.tasks();
         if (!one.left) {
@@ -142,7 +142,7 @@ private:
 
     void end(int pe, double now) {
         slot& here = slots_[pe];
-        const given done = here.running;
+        const bound_task done = here.running;
         instance& one = *done.owner;
         result_.busy[pe] += now - here.since;
         if (options_.trace) result_.tasks.push_back({one.number, done.task, pe, here.since, now});
@@ -152,7 +152,7 @@ private:
         if (here.queue.empty()) {
             available_[pe] = idle;
         } else {
-            const given following = here.queue.front();
+            const bound_task following = here.queue.front();
             here.queue.pop_front();
             here.backlog = here.queue.empty() ? 0.0 : here.backlog - following.expected;
             start(pe, following, now);
@@ -169,7 +169,7 @@ private:
         }
     }
 
-    void start(int pe, const given& next, double now, double wake = 0.0) {
+    void start(int pe, const bound_task& next, double now, double wake = 0.0) {
         slot& here = slots_[pe];
         instance& one = *next.owner;
         const int kind = system_.kind_of[pe];
@@ -180,7 +180,7 @@ private:
         here.expected_end = now + next.expected;
         available_[pe] = here.expected_end + here.backlog;
         const double seconds = one.graph->total(next.task, kind) + one.crossing_to(next.task, system_.memory_of[kind]);
-        push(begin + seconds * factor(options_, one.number, next.task), what::ends, pe);
+        push(begin + seconds * factor(options_, one.number, next.task), event_kind::end, pe);
     }
 
     // A task that is late is expected to take as long again as it is late: busy PEs are never available now.
@@ -215,7 +215,7 @@ private:
         since_ = dirty_since_;
         if (seconds > 0) {
             deciding_ = true;
-            push(now + seconds, what::decided, 0);
+            push(now + seconds, event_kind::decision, 0);
         } else {
             apply(now);
         }
@@ -228,7 +228,7 @@ private:
         if (std::abs(nearest - now) <= 1e-9 * period + 1e-12 * now) return true;
         if (!ticking_) {
             ticking_ = true;
-            push(std::ceil(now / period) * period, what::tick, 0);
+            push(std::ceil(now / period) * period, event_kind::tick, 0);
         }
         return false;
     }
@@ -238,7 +238,8 @@ private:
         policy_->applied(now - since_);
         for (const assignment& one : decided_) {
             slot& here = slots_[one.pe];
-            const given next{one.owner, one.task, policy_->estimate(*one.owner, one.task, system_.kind_of[one.pe])};
+            const bound_task next{one.owner, one.task,
+                                  policy_->estimate(*one.owner, one.task, system_.kind_of[one.pe])};
             if (!here.running.owner) {
                 start(one.pe, next, now, here.ended == begun_ ? 0.0 : options_.cost.wake);
             } else {

@@ -131,11 +131,8 @@ struct redirection<conv2d_command> {
 inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
     b.require(c.batch > 0 && c.groups > 0 && c.in_channels > 0 && c.in_height > 0 && c.in_width > 0,
               "has an empty input");
-    b.require(c.out_channels > 0 && c.out_height > 0 && c.out_width > 0, "has an empty output");
-    b.require(c.kernel[0] > 0 && c.kernel[1] > 0, "has an empty kernel");
-    b.require(c.stride[0] > 0 && c.stride[1] > 0, "has a stride below 1");
-    b.require(c.dilation[0] > 0 && c.dilation[1] > 0, "has a dilation below 1");
-    b.require(c.padding[0] >= 0 && c.padding[1] >= 0, "has a negative padding");
+    b.require(c.out_channels > 0, "has an empty output");
+    convolution_bounds(c, b);
     b.require(c.vectors > 0 && c.vectors <= tile::MAX_VECTORS, "has a panel width that the kernel was not built for");
     b.require(c.in_stride[1] == 1 || c.in_stride[3] == 1,
               "has an input in which neither channels nor columns are contiguous");
@@ -146,11 +143,6 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
     const double depth = static_cast<double>(c.kernel[0]) * c.kernel[1] * c.in_channels;
     const double outputs = static_cast<double>(c.groups) * c.out_channels;
     b.require(depth <= 1 << 30 && outputs <= 1 << 30, "has more channels than 32-bit arithmetic can count");
-    for (int axis = 0; axis < 2; axis++) {
-        const double out = axis == 0 ? c.out_height : c.out_width;
-        const double reach = out * c.stride[axis] + static_cast<double>(c.kernel[axis]) * c.dilation[axis];
-        b.require(reach + c.padding[axis] <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
-    }
     if (!b.ok()) return;
 
     const int64_t panels = ceil_div(c.out_channels, c.vectors * VEC);
@@ -166,9 +158,7 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
     b.read(REGION_WEIGHTS, words_of(c.weight_format, c.weight),
            extent(0).dim(words_of(c.weight_format, packed) + 1, static_cast<int64_t>(depth)));
     if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, packed);
-    if (c.residual != ABSENT)
-        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.residual_stride));
-    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.out_stride));
+    convolution_results(c, stored, b);
 }
 
 #endif

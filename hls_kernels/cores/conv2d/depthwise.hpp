@@ -274,18 +274,9 @@ struct redirection<depthwise_command> {
 
 inline void depthwise_bounds(const depthwise_command& c, bounds& b) {
     b.require(c.batch > 0 && c.channels > 0 && c.in_height > 0 && c.in_width > 0, "has an empty input");
-    b.require(c.out_height > 0 && c.out_width > 0, "has an empty output");
-    b.require(c.kernel[0] > 0 && c.kernel[1] > 0, "has an empty kernel");
-    b.require(c.stride[0] > 0 && c.stride[1] > 0, "has a stride below 1");
-    b.require(c.dilation[0] > 0 && c.dilation[1] > 0, "has a dilation below 1");
-    b.require(c.padding[0] >= 0 && c.padding[1] >= 0, "has a negative padding");
+    convolution_bounds(c, b);
     b.require(c.weight % VEC == 0, "has weights that are not aligned to 16 floats");
     b.require(activation_is_known(c.activation), "has an unknown activation");
-    for (int axis = 0; axis < 2; axis++) {
-        const double outputs = axis == 0 ? c.out_height : c.out_width;
-        const double reach = outputs * c.stride[axis] + static_cast<double>(c.kernel[axis]) * c.dilation[axis];
-        b.require(reach + c.padding[axis] <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
-    }
     const double taps = static_cast<double>(c.kernel[0]) * c.kernel[1];
     b.require(c.channels <= 1 << 30 && taps <= 1 << 30, "has more channels than 32-bit arithmetic can count");
     if (!b.ok()) return;
@@ -294,10 +285,7 @@ inline void depthwise_bounds(const depthwise_command& c, bounds& b) {
     b.read(REGION_ARENA, c.input, pixels_extent(channels, c.batch, c.in_height, c.in_width, c.in_stride));
     b.read(REGION_WEIGHTS, c.weight, channels * c.kernel[0] * c.kernel[1]);
     if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, channels);
-    if (c.residual != ABSENT)
-        b.read(REGION_ARENA, c.residual,
-               pixels_extent(channels, c.batch, c.out_height, c.out_width, c.residual_stride));
-    b.write(REGION_ARENA, c.output, pixels_extent(channels, c.batch, c.out_height, c.out_width, c.out_stride));
+    convolution_results(c, channels, b);
 }
 
 #endif

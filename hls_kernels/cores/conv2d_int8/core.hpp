@@ -104,23 +104,13 @@ each_block:
 
 #ifndef __SYNTHESIS__
 template <>
-struct redirection<conv2d_int8_command> {
-    static constexpr bool POSSIBLE = true;
-    static void apply(conv2d_int8_command& c, const windows& elsewhere) {
-        elsewhere.redirect_elements(1, c.input);
-        elsewhere.redirect_elements(1, c.residual);
-        elsewhere.redirect_elements(out_bytes(c.out_format), c.output);
-    }
-};
+struct redirection<conv2d_int8_command> : convolution_int8_redirection<conv2d_int8_command> {};
 
 inline void conv2d_int8_bounds(const conv2d_int8_command& c, bounds& b) {
     b.require(c.batch > 0 && c.groups > 0 && c.in_channels > 0 && c.in_height > 0 && c.in_width > 0,
               "has an empty input");
-    b.require(c.out_channels > 0 && c.out_height > 0 && c.out_width > 0, "has an empty output");
-    b.require(c.kernel[0] > 0 && c.kernel[1] > 0, "has an empty kernel");
-    b.require(c.stride[0] > 0 && c.stride[1] > 0, "has a stride below 1");
-    b.require(c.dilation[0] > 0 && c.dilation[1] > 0, "has a dilation below 1");
-    b.require(c.padding[0] >= 0 && c.padding[1] >= 0, "has a negative padding");
+    b.require(c.out_channels > 0, "has an empty output");
+    convolution_bounds(c, b);
     b.require(c.vectors > 0 && c.vectors <= tile::MAX_VECTORS, "has a panel width that the kernel was not built for");
     b.require(c.in_format == FORMAT_U8 || c.in_format == FORMAT_I8, "has an input of an unknown format");
     b.require(c.weight % (4 * VEC) == 0, "has weights that do not begin with a beat");
@@ -129,11 +119,6 @@ inline void conv2d_int8_bounds(const conv2d_int8_command& c, bounds& b) {
     const double outputs = static_cast<double>(c.groups) * c.out_channels;
     b.require(depth <= SLAB_BYTES, "has windows of more bytes than the slab holds");
     b.require(outputs <= 1 << 28, "has more channels than 32-bit arithmetic can count");
-    for (int axis = 0; axis < 2; axis++) {
-        const double out = axis == 0 ? c.out_height : c.out_width;
-        const double reach = out * c.stride[axis] + static_cast<double>(c.kernel[axis]) * c.dilation[axis];
-        b.require(reach + c.padding[axis] <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
-    }
     if (!b.ok()) return;
 
     const int64_t panels = ceil_div(c.out_channels, c.vectors * VEC);
@@ -146,11 +131,7 @@ inline void conv2d_int8_bounds(const conv2d_int8_command& c, bounds& b) {
     b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride), 1);
     b.read(REGION_WEIGHTS, c.weight, quads * 4 * packed, 1);
     int8_epilogue_bounds(c, packed, b);
-    if (c.residual != ABSENT)
-        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.residual_stride),
-               1);
-    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.out_stride),
-            out_bytes(c.out_format));
+    convolution_results(c, stored, b, 1, out_bytes(c.out_format));
 }
 #endif
 

@@ -179,7 +179,7 @@ struct depthwise_block {
     int8_channels constants;
 };
 
-FPGA_INLINE finished_channels channels_of(const depthwise_block& block) {
+FPGA_INLINE channel_group channels_of(const depthwise_block& block) {
     const uint32_t channel = static_cast<uint32_t>(block.channel);
     return {channel, channel * PARAMETERS, VEC, VEC, ivec16(0)};
 }
@@ -243,7 +243,7 @@ pieces:
                                offset_of(first + i, c.residual_stride[2]);
             }
         }
-        const finished_pixels from = {sums, 1, rows * count, row, output, residual, nullptr, nullptr, nullptr};
+        const pixel_sums from = {sums, 1, rows * count, row, output, residual, nullptr, nullptr, nullptr};
         finish_int8(from, 0, block.constants, channels_of(block), e, arena, weights);
     }
 }
@@ -299,43 +299,23 @@ parts:
 
 #ifndef __SYNTHESIS__
 template <>
-struct redirection<depthwise_int8_command> {
-    static constexpr bool POSSIBLE = true;
-    static void apply(depthwise_int8_command& c, const windows& elsewhere) {
-        elsewhere.redirect_elements(1, c.input);
-        elsewhere.redirect_elements(1, c.residual);
-        elsewhere.redirect_elements(out_bytes(c.out_format), c.output);
-    }
-};
+struct redirection<depthwise_int8_command> : convolution_int8_redirection<depthwise_int8_command> {};
 
 inline void depthwise_int8_bounds(const depthwise_int8_command& c, bounds& b) {
     b.require(c.batch > 0 && c.channels > 0 && c.in_height > 0 && c.in_width > 0, "has an empty input");
-    b.require(c.out_height > 0 && c.out_width > 0, "has an empty output");
-    b.require(c.kernel[0] > 0 && c.kernel[1] > 0, "has an empty kernel");
-    b.require(c.stride[0] > 0 && c.stride[1] > 0, "has a stride below 1");
-    b.require(c.dilation[0] > 0 && c.dilation[1] > 0, "has a dilation below 1");
-    b.require(c.padding[0] >= 0 && c.padding[1] >= 0, "has a negative padding");
+    convolution_bounds(c, b);
     b.require(c.in_format == FORMAT_U8 || c.in_format == FORMAT_I8, "has an input of an unknown format");
     b.require(c.weight % (4 * VEC) == 0, "has weights that do not begin with a beat");
     b.require_forward(c.in_stride, c.out_stride, c.residual_stride);
     const double quads = (static_cast<double>(c.kernel[0]) + 3) / 4;
     b.require(quads * ((static_cast<double>(c.kernel[1]) - 1) * c.dilation[1] + 1) <= DEPTHWISE_COLUMNS,
               "has windows of more columns than the core holds");
-    for (int axis = 0; axis < 2; axis++) {
-        const double out = axis == 0 ? c.out_height : c.out_width;
-        const double reach = out * c.stride[axis] + static_cast<double>(c.kernel[axis]) * c.dilation[axis];
-        b.require(reach + c.padding[axis] <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
-    }
     if (!b.ok()) return;
     const int64_t stored = round_up(c.channels, VEC), read = reads_whole_blocks(c) ? stored : c.channels;
     b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride), 1);
     b.read(REGION_WEIGHTS, c.weight, stored * 4 * c.kernel[1] * column_quads(c), 1);
     int8_epilogue_bounds(c, stored, b);
-    if (c.residual != ABSENT)
-        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.residual_stride),
-               1);
-    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.out_stride),
-            out_bytes(c.out_format));
+    convolution_results(c, stored, b, 1, out_bytes(c.out_format));
 }
 #endif
 

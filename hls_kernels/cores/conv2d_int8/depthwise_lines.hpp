@@ -169,9 +169,9 @@ FPGA_INLINE void store_line(const line_results& results, int32_t x, const bvec64
 }
 
 // A pixel's sums again, in doubles.
-inline void finish_line_exactly(const ivec16 (&sum)[4], const depthwise_int8_command& c, const line_group& group,
-                                const line_constants& of, const line_results& results, int32_t x, int8_epilogue e,
-                                vec16* arena, const vec16* weights) {
+inline void finish_line_exactly(const ivec16 (&sum)[4], const line_group& group, const line_constants& of,
+                                const line_results& results, int32_t x, int8_epilogue e, vec16* arena,
+                                const vec16* weights) {
     ivec16 natural[4];
     UNROLL for (int k = 0; k < 4; k++) natural[k] = sum[k];
     line_order(natural);
@@ -180,7 +180,7 @@ inline void finish_line_exactly(const ivec16 (&sum)[4], const depthwise_int8_com
     for (int32_t i = 0; i < 4; i++) {
         const int32_t place = i / group.blocks, block = i % group.blocks;
         if (!results.to[place]) continue;
-        const finished_pixels one = {natural + i, 1, 1, &row, &at, &at, nullptr, nullptr, nullptr};
+        const pixel_sums one = {natural + i, 1, 1, &row, &at, &at, nullptr, nullptr, nullptr};
         const uint32_t channel = static_cast<uint32_t>(group.channel + block * VEC);
         e.output = static_cast<place_t>(results.to[place] - bytes_of_region(arena) + x * results.step - group.channel);
         finish_exactly(one, 0, of.exact[block], {channel, channel * PARAMETERS, VEC, VEC, ivec16(0)}, e, arena,
@@ -214,7 +214,7 @@ inline void line_pixels(const ivec16* column, const depthwise_int8_command& c, i
     for (int32_t i = 0; i < lefts; i++) {
         ivec16 sum[4];
         add_taps<TAPS>(sum, column + left[i] * step, place, taps, of.weight[shifted], of.begin);
-        finish_line_exactly(sum, c, group, of, results, left[i], e, arena, weights);
+        finish_line_exactly(sum, group, of, results, left[i], e, arena, weights);
     }
 }
 

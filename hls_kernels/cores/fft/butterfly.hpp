@@ -38,7 +38,7 @@ struct complex_lane {
 };
 FPGA_INLINE complex_lane operator+(const complex_lane& a, const complex_lane& b) { return {a.re + b.re, a.im + b.im}; }
 FPGA_INLINE complex_lane operator-(const complex_lane& a, const complex_lane& b) { return {a.re - b.re, a.im - b.im}; }
-FPGA_INLINE complex_lane turned_back(const complex_lane& a) { return {a.im, -a.re}; }
+FPGA_INLINE complex_lane times_minus_i(const complex_lane& a) { return {a.im, -a.re}; }
 FPGA_INLINE complex_lane negated(const complex_lane& a) { return {-a.re, -a.im}; }
 FPGA_INLINE cvec16 negated(const cvec16& a) { return {vneg(a.re), vneg(a.im)}; }
 FPGA_INLINE complex_lane times(const complex_lane& a, float re, float im) {
@@ -46,20 +46,20 @@ FPGA_INLINE complex_lane times(const complex_lane& a, float re, float im) {
 }
 FPGA_INLINE cvec16 times(const cvec16& a, float re, float im) { return a * cvec_of(re, im); }
 // Times exp(-2 pi i / 8), of which `cosine` is: both parts are the same but for the sign.
-FPGA_INLINE complex_lane turned_eighth(const complex_lane& a, float cosine) {
+FPGA_INLINE complex_lane times_eighth_root(const complex_lane& a, float cosine) {
     return {cosine * (a.re + a.im), cosine * (a.im - a.re)};
 }
-FPGA_INLINE cvec16 turned_eighth(const cvec16& a, float cosine) {
+FPGA_INLINE cvec16 times_eighth_root(const cvec16& a, float cosine) {
     return {opaque(vec16(cosine) * (a.re + a.im)), opaque(vec16(cosine) * (a.im - a.re))};
 }
 
 template <class T>
 FPGA_INLINE void butterfly_4(T& a, T& b, T& c, T& d) {
-    const T even = a + c, odd = a - c, sum = b + d, turned = turned_back(b - d);
+    const T even = a + c, odd = a - c, sum = b + d, rotated = times_minus_i(b - d);
     a = even + sum;
-    b = odd + turned;
+    b = odd + rotated;
     c = even - sum;
-    d = odd - turned;
+    d = odd - rotated;
 }
 
 // The 16 numbers x[0..16) as 4 x 4: four transforms, factors, four transforms.
@@ -85,10 +85,10 @@ rows:
             const int n = j * k, quarter = n / 4, left = n % 4;
             T v = x[4 * k + j];
             if (left == 2)
-                v = turned_eighth(v, COS[left]);
+                v = times_eighth_root(v, COS[left]);
             else if (left != 0)
                 v = times(v, COS[left], -COS[4 - left]);
-            row[j] = quarter == 0 ? v : quarter == 1 ? turned_back(v) : negated(v);
+            row[j] = quarter == 0 ? v : quarter == 1 ? times_minus_i(v) : negated(v);
         }
         butterfly_4(row[0], row[1], row[2], row[3]);
     results:

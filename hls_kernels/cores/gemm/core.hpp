@@ -263,17 +263,13 @@ struct redirection<gemm_command> {
 };
 
 inline void gemm_bounds(const gemm_command& c, bounds& b) {
-    b.require(c.batch[0] > 0 && c.batch[1] > 0 && c.rows > 0 && c.columns > 0 && c.depth > 0, "has an empty operand");
+    product_bounds(c, tile::MAX_VECTORS, b);
     b.require(static_cast<double>(c.batch[0]) * c.batch[1] <= 1 << 30 && c.columns <= 1 << 30 && c.depth <= 1 << 30,
               "is larger than 32-bit arithmetic can count");
-    b.require(c.vectors > 0 && c.vectors <= tile::MAX_VECTORS, "has a panel width that the kernel was not built for");
     b.require(c.a_stride[2] == 1 || c.a_stride[3] == 1, "has an a in which neither rows nor columns are contiguous");
-    b.require(c.b_packed != 0 || c.b_stride[2] == 1 || c.b_stride[3] == 1,
-              "has a b in which neither rows nor columns are contiguous");
     b.require(c.b_packed == 0 || words_of(c.b_format, c.b) % VEC == 0, "has weights that do not begin with a beat");
     b.require(c.b_packed == 0 || is_weight_format(c.b_format), "has weights of a format that the core does not read");
     b.require(activation_is_known(c.activation), "has an unknown activation");
-    b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);
     if (!b.ok()) return;
 
     const int64_t packed = static_cast<int64_t>(ceil_div(c.columns, c.vectors * VEC)) * c.vectors * VEC;
@@ -287,16 +283,9 @@ inline void gemm_bounds(const gemm_command& c, bounds& b) {
     if (c.b_packed)
         b.read(REGION_WEIGHTS, words_of(c.b_format, c.b), extent(0).dim(words_of(c.b_format, packed) + 1, c.depth));
     else
-        b.read(REGION_ARENA, c.b,
-               extent()
-                   .dim(c.batch[0], c.b_stride[0])
-                   .dim(c.batch[1], c.b_stride[1])
-                   .dim(c.depth, c.b_stride[2])
-                   .dim(c.columns, c.b_stride[3]));
+        b.read(REGION_ARENA, c.b, arena_b_extent(c));
     if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, packed);
-    if (c.residual != ABSENT)
-        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.residual_stride));
-    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.out_stride));
+    product_results(c, stored, b);
 }
 
 #endif

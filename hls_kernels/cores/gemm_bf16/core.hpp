@@ -209,14 +209,11 @@ struct redirection<gemm_bf16_command> {
 inline bool is_bf16_or_float(int32_t format) { return format == FORMAT_F32 || format == FORMAT_BF16; }
 
 inline void gemm_bf16_bounds(const gemm_bf16_command& c, bounds& b) {
-    b.require(c.batch[0] > 0 && c.batch[1] > 0 && c.rows > 0 && c.columns > 0 && c.depth > 0, "has an empty operand");
-    b.require(c.vectors > 0 && c.vectors <= tile::MAX_VECTORS, "has a panel width that the kernel was not built for");
+    product_bounds(c, tile::MAX_VECTORS, b);
     b.require(is_bf16_or_float(c.a_format) && is_bf16_or_float(c.b_format) && is_bf16_or_float(c.residual_format) &&
                   is_bf16_or_float(c.out_format),
               "has an operand of an unknown format");
     b.require(c.a_stride[2] == 1 || c.a_stride[3] == 1, "has an a in which neither rows nor columns are contiguous");
-    b.require(c.b_packed != 0 || c.b_stride[2] == 1 || c.b_stride[3] == 1,
-              "has a b in which neither rows nor columns are contiguous");
     b.require(c.b_packed == 0 || (c.b_format == FORMAT_BF16 && c.b % (2 * VEC) == 0),
               "has weights that are not bfloat16 from a beat on");
     b.require(c.depth <= (c.b_packed ? MOST_BF16_DEPTH : minimum(MOST_BF16_DEPTH, 2 * tile::K_BLOCK)),
@@ -224,7 +221,6 @@ inline void gemm_bf16_bounds(const gemm_bf16_command& c, bounds& b) {
     b.require(activation_is_known(c.activation), "has an unknown activation");
     const double rows = static_cast<double>(c.batch[0]) * c.batch[1] * c.rows;
     b.require(rows <= 1 << 30 && c.columns <= 1 << 28, "has more rows or columns than 32-bit arithmetic can count");
-    b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);
     if (!b.ok()) return;
     const int64_t packed = round_up(c.columns, c.vectors * VEC), stored = round_up(c.columns, VEC);
     b.read(REGION_ARENA, c.a,
@@ -237,19 +233,9 @@ inline void gemm_bf16_bounds(const gemm_bf16_command& c, bounds& b) {
     if (c.b_packed)
         b.read(REGION_WEIGHTS, c.b, int64_t{2} * pairs_of(c.depth) * packed, 2);
     else
-        b.read(REGION_ARENA, c.b,
-               extent()
-                   .dim(c.batch[0], c.b_stride[0])
-                   .dim(c.batch[1], c.b_stride[1])
-                   .dim(c.depth, c.b_stride[2])
-                   .dim(c.columns, c.b_stride[3]),
-               bytes_of(c.b_format));
+        b.read(REGION_ARENA, c.b, arena_b_extent(c), bytes_of(c.b_format));
     if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, packed);
-    if (c.residual != ABSENT)
-        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.residual_stride),
-               bytes_of(c.residual_format));
-    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.out_stride),
-            bytes_of(c.out_format));
+    product_results(c, stored, b, bytes_of(c.residual_format), bytes_of(c.out_format));
 }
 #endif
 

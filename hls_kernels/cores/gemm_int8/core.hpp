@@ -244,12 +244,9 @@ struct redirection<gemm_int8_command> {
 };
 
 inline void gemm_int8_bounds(const gemm_int8_command& c, bounds& b) {
-    b.require(c.batch[0] > 0 && c.batch[1] > 0 && c.rows > 0 && c.columns > 0 && c.depth > 0, "has an empty operand");
-    b.require(c.vectors > 0 && c.vectors <= tile::MAX_VECTORS, "has a panel width that the kernel was not built for");
+    product_bounds(c, tile::MAX_VECTORS, b);
     b.require(c.a_format == FORMAT_U8 || c.a_format == FORMAT_I8, "has an a of an unknown format");
     b.require(c.b_packed != 0 || c.b_format == FORMAT_U8 || c.b_format == FORMAT_I8, "has a b of an unknown format");
-    b.require(c.b_packed != 0 || c.b_stride[2] == 1 || c.b_stride[3] == 1,
-              "has a b in which neither rows nor columns are contiguous");
     b.require(c.b_packed == 0 || c.b % (4 * VEC) == 0, "has weights that do not begin with a beat");
     b.require(c.depth <= GEMM_SLAB - 3, "has rows of more bytes than the slab holds");
     b.require(c.b_packed != 0 || c.depth <= 4 * tile::K_BLOCK, "has a b of more rows than a panel holds");
@@ -258,7 +255,6 @@ inline void gemm_int8_bounds(const gemm_int8_command& c, bounds& b) {
     b.require((c.row_scale == ABSENT && c.row_zero == ABSENT) || is_wide(c.out_format) || c.activation != ACT_NONE,
               "has scales of rows beside a result that is rounded from sums");
     b.require_forward(c.row_stride);
-    b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);
     if (!b.ok()) return;
     const int64_t packed = round_up(c.columns, c.vectors * VEC), stored = round_up(c.columns, VEC);
     const int64_t quads = ceil_div(c.depth, 4);
@@ -266,21 +262,12 @@ inline void gemm_int8_bounds(const gemm_int8_command& c, bounds& b) {
     if (c.b_packed)
         b.read(REGION_WEIGHTS, c.b, quads * 4 * packed, 1);
     else
-        b.read(REGION_ARENA, c.b,
-               extent()
-                   .dim(c.batch[0], c.b_stride[0])
-                   .dim(c.batch[1], c.b_stride[1])
-                   .dim(c.depth, c.b_stride[2])
-                   .dim(c.columns, c.b_stride[3]),
-               1);
+        b.read(REGION_ARENA, c.b, arena_b_extent(c), 1);
     int8_epilogue_bounds(c, packed, b);
     const extent scales = pixels_extent(1, c.batch[0], c.batch[1], c.rows, c.row_stride);
     if (c.row_scale != ABSENT) b.read(REGION_ARENA, c.row_scale, scales);
     if (c.row_zero != ABSENT) b.read(REGION_ARENA, c.row_zero, scales);
-    if (c.residual != ABSENT)
-        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.residual_stride), 1);
-    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.out_stride),
-            out_bytes(c.out_format));
+    product_results(c, stored, b, 1, out_bytes(c.out_format));
 }
 #endif
 

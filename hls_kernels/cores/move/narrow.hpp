@@ -61,27 +61,27 @@ narrow_elements:
 }
 
 #ifndef __SYNTHESIS__
-constexpr int32_t MOST_IN_TURNS = 4, IN_TURNS_PIECE = 1024;
+constexpr int32_t MOST_INTERLEAVED = 4, INTERLEAVED_PIECE = 1024;
 
 // Whether the output's innermost dimensions are elements of few rows in turns: number 0 of each, then number 1.
-inline bool is_in_turns(const loop_nest& n) {
+inline bool is_interleaved(const loop_nest& n) {
     const int row = n.dims - 1, element = n.dims - 2;
-    return n.dims >= 2 && n.size[row] <= MOST_IN_TURNS && n.stride[row][0] == 1 &&
+    return n.dims >= 2 && n.size[row] <= MOST_INTERLEAVED && n.stride[row][0] == 1 &&
            n.stride[element][0] == n.size[row] && n.stride[element][1] == 1;
 }
 
 // `count` elements of each of ROWS rows, `apart` from each other.
 template <int ROWS, class NUMBER>
-inline void take_in_turns(NUMBER* __restrict__ to, const NUMBER* from, int64_t apart, int32_t count) {
+inline void interleave_rows(NUMBER* __restrict__ to, const NUMBER* from, int64_t apart, int32_t count) {
     for (int32_t i = 0; i < count; i++) UNROLL for (int r = 0; r < ROWS; r++) to[ROWS * i + r] = from[r * apart + i];
 }
 
 template <int BYTES>
-inline void move_in_turns(const move_command& c, const loop_nest& n, vec16* arena, const operand_region& region,
-                          uint32_t slice, uint32_t slices) {
+inline void move_interleaved(const move_command& c, const loop_nest& n, vec16* arena, const operand_region& region,
+                             uint32_t slice, uint32_t slices) {
     typedef std::conditional_t<BYTES == 1, uint8_t, uint16_t> number __attribute__((may_alias));
     const int outer = n.dims - 2, row = n.dims - 1;
-    const int32_t length = n.size[outer], pieces = ceil_div(length, IN_TURNS_PIECE), rows = n.size[row];
+    const int32_t length = n.size[outer], pieces = ceil_div(length, INTERLEAVED_PIECE), rows = n.size[row];
     const int64_t all = iterations(n, outer) * pieces, end = slice_begin(all, slice + 1, slices);
     const int64_t apart = n.stride[row][1];
     int64_t i = slice_begin(all, slice, slices);
@@ -89,14 +89,14 @@ inline void move_in_turns(const move_command& c, const loop_nest& n, vec16* aren
     nest_position p = position_at(n, outer, i / pieces);
     int32_t piece = static_cast<int32_t>(i % pieces);
     for (; i < end; i++) {
-        const int32_t first = piece * IN_TURNS_PIECE;
-        const int32_t count = minimum(length - first, IN_TURNS_PIECE);
+        const int32_t first = piece * INTERLEAVED_PIECE;
+        const int32_t count = minimum(length - first, INTERLEAVED_PIECE);
         number* const to = reinterpret_cast<number*>(arena) + c.output + p.offset[0] + int64_t{first} * rows;
         const number* const from = reinterpret_cast<const number*>(region.region()) + c.input + p.offset[1] + first;
         switch (rows) {
-            case 2: take_in_turns<2>(to, from, apart, count); break;
-            case 3: take_in_turns<3>(to, from, apart, count); break;
-            default: take_in_turns<4>(to, from, apart, count); break;
+            case 2: interleave_rows<2>(to, from, apart, count); break;
+            case 3: interleave_rows<3>(to, from, apart, count); break;
+            default: interleave_rows<4>(to, from, apart, count); break;
         }
         if (++piece == pieces) {
             piece = 0;
@@ -111,8 +111,8 @@ template <int BYTES>
 inline void move_narrow(const move_command& c, const loop_nest& n, int32_t piece_length, vec16* arena,
                         const operand_region& region, uint32_t slice, uint32_t slices) {
 #ifndef __SYNTHESIS__
-    if (c.input != ABSENT && is_in_turns(n)) {
-        move_in_turns<BYTES>(c, n, arena, region, slice, slices);
+    if (c.input != ABSENT && is_interleaved(n)) {
+        move_interleaved<BYTES>(c, n, arena, region, slice, slices);
         return;
     }
 #endif

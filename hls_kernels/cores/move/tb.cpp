@@ -332,7 +332,7 @@ void run_resample(tb::report& report, tb::random_source& random, int round) {
 }
 
 // Rows of narrow elements in turns, as a shuffle of channels takes them: some more than are taken at once, and long ones.
-void run_in_turns(tb::report& report, tb::random_source& random, int round) {
+void run_interleaved(tb::report& report, tb::random_source& random, int round) {
     tb::memory arena, weights;
     const int32_t format = random.integer(FORMAT_BF16, FORMAT_I8), bytes = bytes_of(format);
     const int32_t rows = random.integer(2, 6), images = random.integer(1, 5);
@@ -367,7 +367,7 @@ int main(int argc, char** argv) {
     tb::random_source random(5);
     for (int round = 0; round < tb::share_of(1500, argc, argv); round++) run_move(report, random, round);
     for (int round = 0; round < tb::share_of(600, argc, argv); round++) run_narrow(report, random, round);
-    for (int round = 0; round < tb::share_of(200, argc, argv); round++) run_in_turns(report, random, round);
+    for (int round = 0; round < tb::share_of(200, argc, argv); round++) run_interleaved(report, random, round);
     for (int round = 0; round < tb::share_of(100, argc, argv); round++) run_layouts(report, random, round);
     for (int round = 0; round < tb::share_of(600, argc, argv); round++) run_gather(report, random, round);
     for (int round = 0; round < tb::share_of(300, argc, argv); round++) run_resample(report, random, round);

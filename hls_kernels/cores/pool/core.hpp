@@ -205,22 +205,8 @@ struct redirection<pool_command> {
 };
 
 inline void pool_bounds(const pool_command& c, bounds& b) {
-    b.require(c.kind == POOL_MAX || c.kind == POOL_AVERAGE, "has a kind that is neither maximum nor average");
+    pooling_bounds(c, b);
     b.require(activation_is_known(c.activation), "has an unknown activation");
-    b.require(c.batch >= 1 && c.channels >= 1 && c.in_height >= 1 && c.in_width >= 1 && c.out_height >= 1 &&
-                  c.out_width >= 1,
-              "has a dimension below 1");
-    b.require(c.adaptive || (c.kernel[0] >= 1 && c.kernel[1] >= 1 && c.stride[0] >= 1 && c.stride[1] >= 1 &&
-                             c.dilation[0] >= 1 && c.dilation[1] >= 1 && c.padding[0] >= 0 && c.padding[1] >= 0),
-              "has a kernel, stride or dilation below 1, or a negative padding");
-    b.require(c.divisor >= 0, "has a negative divisor");
-    for (int axis = 0; axis < 2 && !c.adaptive; axis++) {
-        const int64_t last = static_cast<int64_t>((axis == 0 ? c.out_height : c.out_width) - 1) * c.stride[axis];
-        const int64_t in = axis == 0 ? c.in_height : c.in_width;
-        b.require(last + static_cast<int64_t>(c.kernel[axis]) * c.dilation[axis] < (1 << 30) &&
-                      in + c.padding[axis] < (1 << 30),
-                  "has a window position beyond 2^30");
-    }
     const int64_t read = pool_reads_whole_vectors(c) ? round_up(c.channels, VEC) : c.channels;
     b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride));
     b.write(REGION_ARENA, c.output, pixels_extent(c.channels, c.batch, c.out_height, c.out_width, c.out_stride));

@@ -152,7 +152,7 @@ inline bool has_scales(const pool_int8_command& c) {
 
 inline void pool_int8_bounds(const pool_int8_command& c, bounds& b) {
     const int32_t least = least_of(c.out_format);
-    b.require(c.kind == POOL_MAX || c.kind == POOL_AVERAGE, "has a kind that is neither maximum nor average");
+    pooling_bounds(c, b);
     b.require((c.in_format == FORMAT_U8 || c.in_format == FORMAT_I8) &&
                   (c.out_format == FORMAT_U8 || c.out_format == FORMAT_I8),
               "has an operand of an unknown format");
@@ -160,20 +160,6 @@ inline void pool_int8_bounds(const pool_int8_command& c, bounds& b) {
     b.require(c.kind == POOL_MAX || (c.out_low >= least && c.out_low <= c.out_high && c.out_high <= least + 255 &&
                                      c.out_zero >= least && c.out_zero <= least + 255),
               "has limits or a zero point beyond its result's 8 bits");
-    b.require(c.batch >= 1 && c.channels >= 1 && c.in_height >= 1 && c.in_width >= 1 && c.out_height >= 1 &&
-                  c.out_width >= 1,
-              "has a dimension below 1");
-    b.require(c.adaptive || (c.kernel[0] >= 1 && c.kernel[1] >= 1 && c.stride[0] >= 1 && c.stride[1] >= 1 &&
-                             c.dilation[0] >= 1 && c.dilation[1] >= 1 && c.padding[0] >= 0 && c.padding[1] >= 0),
-              "has a kernel, stride or dilation below 1, or a negative padding");
-    b.require(c.divisor >= 0, "has a negative divisor");
-    for (int axis = 0; axis < 2 && !c.adaptive; axis++) {
-        const int64_t last = static_cast<int64_t>((axis == 0 ? c.out_height : c.out_width) - 1) * c.stride[axis];
-        const int64_t in = axis == 0 ? c.in_height : c.in_width;
-        b.require(last + static_cast<int64_t>(c.kernel[axis]) * c.dilation[axis] < (1 << 30) &&
-                      in + c.padding[axis] < (1 << 30),
-                  "has a window position beyond 2^30");
-    }
     if (!b.ok()) return;
     b.read(REGION_ARENA, c.input, pixels_extent(c.channels, c.batch, c.in_height, c.in_width, c.in_stride), 1);
     b.write(REGION_ARENA, c.output, pixels_extent(c.channels, c.batch, c.out_height, c.out_width, c.out_stride), 1);

@@ -13,7 +13,6 @@
 namespace fpga {
 
 constexpr int SCAN_WAYS = 8;
-constexpr int32_t SCAN_STRETCH = SCAN_WAYS * VEC;       // most elements of a lane's stretch in a block of a row
 constexpr int32_t SCAN_FEW = 2 * VEC, SCAN_LONG = 128;  // fewer rows, of so many elements or more, go in stretches
 
 typedef vec16 scan_block[SCAN_WAYS][VEC];

@@ -368,9 +368,7 @@ inline void winograd_bounds(const winograd_command& c, bounds& b) {
     b.read(REGION_WEIGHTS, c.weight,
            extent(0).dim(static_cast<int64_t>(p.panels) * p.elements + 1, c.in_channels * width));
     if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, p.panels * width);
-    if (c.residual != ABSENT)
-        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.residual_stride));
-    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.out_stride));
+    convolution_results(c, stored, b);
 }
 
 #endif

@@ -17,8 +17,7 @@
 namespace fpga {
 
 // A pixel's sums, `term` and the offsets of its channels, by its own scale.
-FPGA_INLINE vec16 scaled_sum(const finished_pixels& from, int32_t i, int32_t j, const ivec16& term,
-                             const ivec16& offset) {
+FPGA_INLINE vec16 scaled_sum(const pixel_sums& from, int32_t i, int32_t j, const ivec16& term, const ivec16& offset) {
     const ivec16 all = from.times ? offset * ivec16(from.times[i]) : offset;
     const vec16 x = to_float(sum_of(from, i, j) + term + all);
     return from.scale ? opaque(x * vec16(from.scale[i])) : x;
@@ -27,8 +26,8 @@ FPGA_INLINE vec16 scaled_sum(const finished_pixels& from, int32_t i, int32_t j, 
 // So many pixels at a time: an activation is chosen once for them.
 constexpr int32_t FLOATS_AT_ONCE = 16;
 
-inline void finish_in_floats(const finished_pixels& from, int32_t j, const finished_channels& to,
-                             const int8_epilogue& e, vec16* arena, const vec16* weights) {
+inline void finish_in_floats(const pixel_sums& from, int32_t j, const channel_group& to, const int8_epilogue& e,
+                             vec16* arena, const vec16* weights) {
     const ivec16 offset = parameter_at(weights, e, to, 0);
     const vec16 scale = from_bits(parameter_at(weights, e, to, 1)), bias = from_bits(parameter_at(weights, e, to, 2));
     const int64_t output = static_cast<int64_t>(e.output) + to.column;
@@ -69,9 +68,9 @@ groups:
 
 // What software keeps of a vector's channels.
 struct int8_channels {};
-inline int8_channels int8_channels_of(const vec16*, const int8_epilogue&, const finished_channels&) { return {}; }
+inline int8_channels int8_channels_of(const vec16*, const int8_epilogue&, const channel_group&) { return {}; }
 
-inline void finish_int8(const finished_pixels& from, int32_t j, const int8_channels&, const finished_channels& to,
+inline void finish_int8(const pixel_sums& from, int32_t j, const int8_channels&, const channel_group& to,
                         const int8_epilogue& e, vec16* arena, const vec16* weights) {
     if (in_floats(e)) {
         finish_in_floats(from, j, to, e, arena, weights);
@@ -113,8 +112,8 @@ pixels:
 #else
 
 // Vectors [j, j + vectors) of each pixel, one to four; `of`: int8_channels_of their channels.
-FPGA_NOINLINE void finish_int8_vectors(const finished_pixels& from, int32_t j, int vectors, const int8_channels* of,
-                                       const finished_channels* to, const int8_epilogue& e, vec16* arena,
+FPGA_NOINLINE void finish_int8_vectors(const pixel_sums& from, int32_t j, int vectors, const int8_channels* of,
+                                       const channel_group* to, const int8_epilogue& e, vec16* arena,
                                        const vec16* weights) {
     if (in_floats(e)) {
         for (int v = 0; v < vectors; v++) finish_in_floats(from, j + v, to[v], e, arena, weights);
@@ -130,10 +129,22 @@ FPGA_NOINLINE void finish_int8_vectors(const finished_pixels& from, int32_t j, i
     }
 }
 
-inline void finish_int8(const finished_pixels& from, int32_t j, const int8_channels& of, const finished_channels& to,
+inline void finish_int8(const pixel_sums& from, int32_t j, const int8_channels& of, const channel_group& to,
                         const int8_epilogue& e, vec16* arena, const vec16* weights) {
     finish_int8_vectors(from, j, 1, &of, &to, e, arena, weights);
 }
+
+// How the operands of an int8 convolution follow windows.
+// \tparam COMMAND Command record of the core.
+template <class COMMAND>
+struct convolution_int8_redirection {
+    static constexpr bool POSSIBLE = true;
+    static void apply(COMMAND& c, const windows& elsewhere) {
+        elsewhere.redirect_elements(1, c.input);
+        elsewhere.redirect_elements(1, c.residual);
+        elsewhere.redirect_elements(out_bytes(c.out_format), c.output);
+    }
+};
 
 // What a record with an epilogue must satisfy, but for its residual's and output's extents.
 // \tparam COMMAND Command record with the fields that are read here.

@@ -54,7 +54,7 @@ FPGA_INLINE int32_t out_bytes(int32_t format) { return is_wide(format) ? 4 : 1; 
 
 // Pixels whose sums wait side by side: that of pixel i are at sums[row[i] * pitch + j], its channels at output[i] and
 // residual[i] from those operands' first elements.
-struct finished_pixels {
+struct pixel_sums {
     const ivec16* sums;
     int32_t pitch;  // vectors
     int32_t count;
@@ -68,7 +68,7 @@ struct finished_pixels {
 };
 
 // Where the 16 channels of a vector begin, and how many of them are stored.
-struct finished_channels {
+struct channel_group {
     uint32_t column;     // from a pixel's first channel
     uint32_t parameter;  // word of the first offset behind e.parameters; a scale is `stride` words further, then a bias
     int32_t stride;
@@ -76,7 +76,7 @@ struct finished_channels {
     ivec16 term;  // what a channel's sums lack
 };
 
-FPGA_INLINE ivec16 sum_of(const finished_pixels& from, int32_t i, int32_t j) {
+FPGA_INLINE ivec16 sum_of(const pixel_sums& from, int32_t i, int32_t j) {
     const ivec16 sum = from.sums[static_cast<int64_t>(from.row[i]) * from.pitch + j];
     return from.term ? sum + ivec16(from.term[i]) : sum;
 }
@@ -90,7 +90,7 @@ FPGA_INLINE byte_table table_of(const vec16* weights, uint32_t at, int32_t forma
     return byte_table(weights, static_cast<int64_t>(at), format == FORMAT_I8 ? 0x80 : 0);
 }
 
-FPGA_INLINE ivec16 parameter_at(const vec16* weights, const int8_epilogue& e, const finished_channels& to, int which) {
+FPGA_INLINE ivec16 parameter_at(const vec16* weights, const int8_epilogue& e, const channel_group& to, int which) {
     return bits_of(load(weights, static_cast<int64_t>(e.parameters) + to.parameter + which * to.stride));
 }
 

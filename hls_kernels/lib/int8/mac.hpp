@@ -6,7 +6,7 @@
 namespace fpga {
 
 struct int8_block : pixel_block {
-    // Of each pixel, or null, see finished_pixels: what its sums lack, its scale, how often offsets are added.
+    // Of each pixel, or null, see pixel_sums: what its sums lack, its scale, how often offsets are added.
     const int32_t* row_term;
     const float* row_scale;
     const int32_t* row_times;
@@ -21,7 +21,7 @@ struct int8_panel : product_panel {
     const ivec16* column_term;  // what the sums of each vector's channels lack, or null
 };
 
-FPGA_INLINE finished_channels channels_of(const int8_panel& panel, int j) {
+FPGA_INLINE channel_group channels_of(const int8_panel& panel, int j) {
     return {panel.column + j * VEC, panel.parameter + j * VEC, panel.stride, j == panel.vectors - 1 ? panel.lanes : VEC,
             panel.column_term ? panel.column_term[j] : ivec16(0)};
 }
@@ -36,8 +36,8 @@ rows:
 #pragma HLS pipeline II = 1
         row[i] = i;
     }
-    const finished_pixels from = {sums,           tile::MAX_VECTORS, block.count,    row, block.output, block.residual,
-                                  block.row_term, block.row_scale,   block.row_times};
+    const pixel_sums from = {sums,           tile::MAX_VECTORS, block.count,    row, block.output, block.residual,
+                             block.row_term, block.row_scale,   block.row_times};
 each_vector:
     for (int j = 0; j < panel.vectors; j++) {
 #pragma HLS loop_tripcount min = 1 max = 4
@@ -52,22 +52,22 @@ each_vector:
 inline void mac_int8(const uint8_t* source, const int8_block& block, const int8_panel& panel, int amx_quads,
                      bool is_signed, const int8_epilogue& e, vec16* arena, const vec16* weights) {
     int8_channels channels[tile::MAX_VECTORS];
-    finished_channels to[tile::MAX_VECTORS];
+    channel_group to[tile::MAX_VECTORS];
     for (int j = 0; j < panel.vectors; j++) {
         to[j] = channels_of(panel, j);
         channels[j] = int8_channels_of(weights, e, to[j]);
     }
     const auto finish = [&](const ready_sums& ready) {
         const int32_t first = ready.first;
-        const finished_pixels from = {ready.sums,
-                                      ready.pitch,
-                                      ready.count,
-                                      ready.row,
-                                      block.output + first,
-                                      block.residual + first,
-                                      block.row_term ? block.row_term + first : nullptr,
-                                      block.row_scale ? block.row_scale + first : nullptr,
-                                      block.row_times ? block.row_times + first : nullptr};
+        const pixel_sums from = {ready.sums,
+                                 ready.pitch,
+                                 ready.count,
+                                 ready.row,
+                                 block.output + first,
+                                 block.residual + first,
+                                 block.row_term ? block.row_term + first : nullptr,
+                                 block.row_scale ? block.row_scale + first : nullptr,
+                                 block.row_times ? block.row_times + first : nullptr};
         finish_int8_vectors(from, 0, ready.vectors, channels + ready.vector, to + ready.vector, e, arena, weights);
     };
 #ifdef FPGA_AMX

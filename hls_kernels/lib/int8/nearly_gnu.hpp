@@ -54,7 +54,7 @@ FPGA_INLINE double scale_of_bits(int32_t scale) {
 // A signed byte is its bits as an unsigned one, the sign bit flipped, less 128.
 FPGA_INLINE int32_t flip_of(int32_t format) { return format == FORMAT_I8 ? 0x80 : 0; }
 
-inline int8_channels int8_channels_of(const vec16* weights, const int8_epilogue& e, const finished_channels& to) {
+inline int8_channels int8_channels_of(const vec16* weights, const int8_epilogue& e, const channel_group& to) {
     const double factor = e.residual == ABSENT ? 0 : e.tensor.residual_factor * REQUANTIZE_UNIT;
     const int32_t residual_zero = e.tensor.residual_zero + flip_of(e.residual_format);
     const ivec16 scale = parameter_at(weights, e, to, 1), mantissa = scale >> ivec16(5);
@@ -118,8 +118,8 @@ FPGA_INLINE ivec16 middle_of(const dvec16& y, const int8_limits& t, bool has_tab
 // \tparam MORE Whether the epilogue has a middle, a table, or terms of pixels.
 // \tparam WHOLE Whether all lanes or beats are whole.
 template <bool RESIDUAL, bool MORE, bool WHOLE>
-inline void finish_exactly_as(const finished_pixels& from, int32_t j, const int8_channels& of,
-                              const finished_channels& to, const int8_epilogue& e, vec16* arena, const vec16* weights) {
+inline void finish_exactly_as(const pixel_sums& from, int32_t j, const int8_channels& of, const channel_group& to,
+                              const int8_epilogue& e, vec16* arena, const vec16* weights) {
     const requantize_tensor t = e.tensor;
     const int8_channels channel = of;
     const int8_limits limits = limits_of(t.zero, t.low, t.high), middle_limits = limits_of(t.middle_zero, -128, 127);
@@ -153,9 +153,8 @@ inline void finish_exactly_as(const finished_pixels& from, int32_t j, const int8
 // \tparam RESIDUAL Whether a residual is added.
 // \tparam MORE Whether the epilogue has a middle, a table, or terms of pixels.
 template <bool RESIDUAL, bool MORE>
-inline void finish_lanes_exactly(const finished_pixels& from, int32_t j, const int8_channels& channel,
-                                 const finished_channels& to, const int8_epilogue& e, vec16* arena,
-                                 const vec16* weights) {
+inline void finish_lanes_exactly(const pixel_sums& from, int32_t j, const int8_channels& channel,
+                                 const channel_group& to, const int8_epilogue& e, vec16* arena, const vec16* weights) {
     if (to.lanes == VEC)
         finish_exactly_as<RESIDUAL, MORE, true>(from, j, channel, to, e, arena, weights);
     else
@@ -163,9 +162,8 @@ inline void finish_lanes_exactly(const finished_pixels& from, int32_t j, const i
 }
 
 // In doubles.
-FPGA_NOINLINE void finish_exactly(const finished_pixels& from, int32_t j, const int8_channels& channel,
-                                  const finished_channels& to, const int8_epilogue& e, vec16* arena,
-                                  const vec16* weights) {
+FPGA_NOINLINE void finish_exactly(const pixel_sums& from, int32_t j, const int8_channels& channel,
+                                  const channel_group& to, const int8_epilogue& e, vec16* arena, const vec16* weights) {
     const bool more = e.tensor.middle || e.table != ABSENT || from.term, residual = e.residual != ABSENT;
     if (more && residual) return finish_lanes_exactly<true, true>(from, j, channel, to, e, arena, weights);
     if (more) return finish_lanes_exactly<false, true>(from, j, channel, to, e, arena, weights);
@@ -199,7 +197,7 @@ constexpr int NEARLY_TOGETHER = VECTORS == 1   ? 4
 // \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 // \tparam RESIDUAL Whether a residual is added.
 template <int VECTORS, bool RESIDUAL>
-inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
+inline void finish_nearly(const pixel_sums& from, int32_t j, const int8_channels* of, const channel_group* to,
                           const int8_epilogue& e, vec16* arena, const vec16* weights) {
     vec16 scale[VECTORS], constant[VECTORS];
     ivec16 slack = of[0].nearly_slack;
@@ -220,8 +218,8 @@ inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_cha
     const uint32_t *const outputs = from.output, *const residuals = from.residual;
     const bool has_table = e.table != ABSENT;
     const auto exactly = [&](int32_t i, int32_t pixels) {
-        const finished_pixels some = {from.sums,         from.pitch, pixels,  from.row + i, from.output + i,
-                                      from.residual + i, nullptr,    nullptr, nullptr};
+        const pixel_sums some = {from.sums,         from.pitch, pixels,  from.row + i, from.output + i,
+                                 from.residual + i, nullptr,    nullptr, nullptr};
         for (int v = 0; v < VECTORS; v++) finish_exactly(some, j + v, of[v], to[v], e, arena, weights);
     };
     // Those that doubles decide come last, so that no call is in the loop. But a residual may lie where its result goes.
@@ -264,9 +262,9 @@ inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_cha
 
 // \tparam VECTORS Vectors of 16 output channels of the tile or panel.
 template <int VECTORS>
-inline void finish_vectors(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
+inline void finish_vectors(const pixel_sums& from, int32_t j, const int8_channels* of, const channel_group* to,
                            const int8_epilogue& e, vec16* arena, const vec16* weights) {
-    const auto finish = [&](const finished_pixels& some) {
+    const auto finish = [&](const pixel_sums& some) {
         if (e.residual != ABSENT)
             finish_nearly<VECTORS, true>(some, j, of, to, e, arena, weights);
         else

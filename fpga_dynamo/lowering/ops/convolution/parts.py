@@ -9,7 +9,8 @@ from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand, Record
 from fpga_dynamo.ir.graph import value
 from fpga_dynamo.ir.records import Conv2d, Conv2dInt8, Depthwise, DepthwiseInt8, Winograd
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.ir.view import VEC, Buffer, align, ceil_div
+from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div
+from fpga_dynamo.lowering.ops.convolution.axes import Axis
 from fpga_dynamo.lowering.ops.convolution.implementation import Convolution
 from fpga_dynamo.lowering.ops.epilogue import ActivationFields, fields
 from fpga_dynamo.lowering.ops.images import image_strides
@@ -34,21 +35,20 @@ def cut_window(c: Windowed, image: ImageRows, begin: int, end: int) -> dict[str,
     }
 
 
-def image_rows(c: Convolution, emitter: Emitter) -> ImageRows | None:
-    """How the convolution can be cut into bands of rows; None if it has several images or sizes that change."""
-    if emitter.graph.sizes is not None or c.y.shape[0] != 1:
+def image_rows(axis: Axis, x: View, y: View, residual: View | None, emitter: Emitter) -> ImageRows | None:
+    """How a convolution can be cut into bands of rows; None if it has several images or sizes that change."""
+    if emitter.graph.sizes is not None or y.shape[0] != 1:
         return None
-    axis = c.shape.height
     return ImageRows(
-        count=c.y.shape[2],
-        inputs=c.x.shape[2],
+        count=y.shape[2],
+        inputs=x.shape[2],
         taps=len(axis.taps),
         stride=axis.stride,
         padding=axis.padding,
         dilation=axis.dilation,
-        input_pitch=c.x.strides[2],
-        output_pitch=c.y.strides[2],
-        residual_pitch=0 if c.residual is None else c.residual.strides[2],
+        input_pitch=x.strides[2],
+        output_pitch=y.strides[2],
+        residual_pitch=0 if residual is None else residual.strides[2],
     )
 
 
@@ -56,7 +56,7 @@ def append(
     record: Record, c: Convolution, weight: Buffer, bias: Buffer | None, emitter: Emitter, *, banded: bool = True
 ) -> None:
     """The command. banded: whether it may be cut into bands of rows."""
-    image = image_rows(c, emitter) if banded else None
+    image = image_rows(c.shape.height, c.x, c.y, c.residual, emitter) if banded else None
     emitter.command(record, reads=[c.x, c.residual, weight, bias], writes=[c.y], macs=c.macs, image=image)
 
 

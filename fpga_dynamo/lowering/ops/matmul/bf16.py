@@ -25,19 +25,12 @@ from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.matmul import matmul
 from fpga_dynamo.lowering.ops.matmul.batches import halves_of, repeated_matrix, result_order
 from fpga_dynamo.lowering.ops.matmul.bf16_casts import PRODUCTS, cast_behind, multiplies_bf16, readers
-from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.ops.packing import panel_vectors, product_tiles
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 NAME = "matmul_bf16"
 _STEP = 32
 """Steps of k that packed weights come in, with zeros behind the last."""
-
-
-def _tiles(c: GemmBf16, target: Target) -> int:
-    batch, rows = numel(c.batch), c.rows
-    if c.b_packed:  # all rows meet the same matrix
-        batch, rows = 1, batch * rows
-    return batch * ceil_div(rows, target.tiles["ROWS"]) * ceil_div(c.columns, VEC * c.vectors)
 
 
 def _words(c: GemmBf16, target: Target) -> int:
@@ -50,9 +43,9 @@ def _words(c: GemmBf16, target: Target) -> int:
 GEMM_BF16 = CORES.add(
     Core[GemmBf16](
         GemmBf16.opcode,
-        cycles=lambda c, target: _tiles(c, target) * ceil_div(c.depth, 2),
+        cycles=lambda c, target: product_tiles(c, target) * ceil_div(c.depth, 2),
         moved=_words,
-        parts=_tiles,
+        parts=product_tiles,
         redirects=True,
     )
 )

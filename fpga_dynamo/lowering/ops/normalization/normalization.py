@@ -7,7 +7,6 @@ tests: tests/lowering/test_normalization.py. Inference batch norm is folded into
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +21,7 @@ from fpga_dynamo.ir.sizes.size import Size, SizeError
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image, per_channel, rows
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise
-from fpga_dynamo.lowering.patterns import Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_and_first_item
 
 _LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
 _BATCH = aten._native_batch_norm_legit.no_stats
@@ -42,11 +41,10 @@ class NormParts:
 
 
 def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[NormParts]:
-    items = [user for user in node.users if user.target is operator.getitem]
-    values = [item for item in items if item.args[1] == 0]
-    if len(values) != 1 or any(item.users for item in items if item.args[1] != 0):
+    found = anchor_and_first_item(pattern, node, graph)
+    if found is None:
         return Match(pattern, (node,), (node,), NormParts(statistics=True))
-    return Match(pattern, (node, *items), (values[0],), NormParts(statistics=False))
+    return Match(pattern, found.nodes, found.outputs, NormParts(statistics=False))
 
 
 def check_norm(match: Match[NormParts], graph: GraphInfo) -> str | None:

@@ -6,6 +6,7 @@ Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -102,6 +103,23 @@ def walk(out: View, *sources: View) -> tuple[tuple[int, ...], tuple[tuple[int, .
     return pad_left(dims[-DIMS:], DIMS, 1), tuple(pad_left(s[-DIMS:], DIMS, 0) for s in strides), begins
 
 
+def _append_casts(
+    record: Callable[..., Quantize | Dequantize], source: View, out: View, emitter: Emitter
+) -> Sequence[View]:
+    """Commands that convert `source` to `out`. record: of their operands, dimensions and strides."""
+    dims, (out_stride, in_stride), begins = walk(out, source)
+    for to, start in begins:
+        command = record(
+            input=Operand(source.buffer, source.offset + start),
+            output=Operand(out.buffer, out.offset + to),
+            dims=dims,
+            in_stride=in_stride,
+            out_stride=out_stride,
+        )
+        emitter.command(command, reads=[source], writes=[out])
+    return [out]
+
+
 def check_quantize(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     if quantizes(node) is None:
@@ -115,22 +133,15 @@ def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:
     assert scale is not None
     source = emitter.in_arena(emitter.view(operand(node, 0)))
     out = placed_like(source, node, emitter, scale.element)
-    dims, (out_stride, in_stride), begins = walk(out, source)
-    for to, start in begins:
-        command = Quantize(
-            input=Operand(source.buffer, source.offset + start),
-            output=Operand(out.buffer, out.offset + to),
-            dims=dims,
-            in_stride=in_stride,
-            out_stride=out_stride,
-            out_format=emitter.format_of(out),
-            inverse_scale=1.0 / scale.scale,
-            zero=scale.zero,
-            low=scale.low,
-            high=scale.high,
-        )
-        emitter.command(command, reads=[source], writes=[out])
-    return [out]
+    record = partial(
+        Quantize,
+        out_format=emitter.format_of(out),
+        inverse_scale=1.0 / scale.scale,
+        zero=scale.zero,
+        low=scale.low,
+        high=scale.high,
+    )
+    return _append_casts(record, source, out, emitter)
 
 
 def check_dequantize(match: Match, graph: GraphInfo) -> str | None:
@@ -147,20 +158,8 @@ def lower_dequantize(match: Match, emitter: Emitter) -> Sequence[View]:
     integers, scale = found
     source = emitter.in_arena(emitter.integers(integers))
     out = placed_like(source, node, emitter, F32)
-    dims, (out_stride, in_stride), begins = walk(out, source)
-    for to, start in begins:
-        command = Dequantize(
-            input=Operand(source.buffer, source.offset + start),
-            output=Operand(out.buffer, out.offset + to),
-            dims=dims,
-            in_stride=in_stride,
-            out_stride=out_stride,
-            in_format=emitter.format_of(source),
-            zero=scale.zero,
-            scale=scale.scale,
-        )
-        emitter.command(command, reads=[source], writes=[out])
-    return [out]
+    record = partial(Dequantize, in_format=emitter.format_of(source), zero=scale.zero, scale=scale.scale)
+    return _append_casts(record, source, out, emitter)
 
 
 def _grid(dtype: torch.dtype) -> tuple[Any, ...]:

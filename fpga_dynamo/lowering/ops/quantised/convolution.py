@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Bands, Core
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.command import ImageRows, Operand
+from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape
 from fpga_dynamo.ir.quantised import dequantized
@@ -21,7 +21,7 @@ from fpga_dynamo.ir.sizes.size import identical
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align, ceil_div
 from fpga_dynamo.lowering.ops.convolution.convolution import Part, is_depthwise, macs_of, parts_of_images
-from fpga_dynamo.lowering.ops.convolution.parts import cut_window, panels_of
+from fpga_dynamo.lowering.ops.convolution.parts import cut_window, image_rows, panels_of
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import int8_panel_vectors
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, ending, fields, residual_integers, table_in
@@ -215,7 +215,8 @@ def _emit(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: E
         **shared,
     )
     reads = [part.x, part.residual, weight, constants, table_in(shared)]
-    emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=_rows(part, emitter))
+    image = image_rows(part.shape.height, part.x, part.y, part.residual, emitter)
+    emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=image)
 
 
 def _emit_depthwise(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: Emitter) -> None:
@@ -234,25 +235,8 @@ def _emit_depthwise(part: Part, parameters: Parameters, shared: dict[str, Any], 
     constants = parameters.pack(1, VEC, channels, emitter, weight.name)
     command = DepthwiseInt8(weight=Operand(weight), parameters=Operand(constants), channels=channels, **shared)
     reads = [part.x, part.residual, weight, constants, table_in(shared)]
-    emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=_rows(part, emitter))
-
-
-def _rows(part: Part, emitter: Emitter) -> ImageRows | None:
-    """How the convolution can be cut into bands of rows; None if it has several images or sizes that change."""
-    if emitter.graph.sizes is not None or not identical(part.y.shape[0], 1):
-        return None
-    axis = part.shape.height
-    return ImageRows(
-        count=part.y.shape[2],
-        inputs=part.x.shape[2],
-        taps=len(axis.taps),
-        stride=axis.stride,
-        padding=axis.padding,
-        dilation=axis.dilation,
-        input_pitch=part.x.strides[2],
-        output_pitch=part.y.strides[2],
-        residual_pitch=0 if part.residual is None else part.residual.strides[2],
-    )
+    image = image_rows(part.shape.height, part.x, part.y, part.residual, emitter)
+    emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=image)
 
 
 CONVOLUTION = Pattern(

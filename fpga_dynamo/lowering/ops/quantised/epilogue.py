@@ -16,7 +16,7 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.requantize import RequantizeError, factor
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import F32, Element
-from fpga_dynamo.ir.graph import GraphInfo, aten, shape, value
+from fpga_dynamo.ir.graph import GraphInfo, aten, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import Buffer, View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
@@ -317,9 +317,3 @@ def residual_integers(end: Ending, emitter: Emitter) -> View | None:
 def covered(product: Node, source: Node, end: Ending) -> Sequence[Node]:
     """The nodes of a match, in order: a product of dequantised `source` and its ending."""
     return (source, product, *end.nodes)
-
-
-def result_dtype(end: Ending) -> torch.dtype:
-    """The type of the result's elements."""
-    dtype: torch.dtype = value(end.last).dtype
-    return dtype

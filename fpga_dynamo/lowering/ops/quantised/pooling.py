@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from fpga_dynamo.ir.records import PoolInt8
 from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts
 from fpga_dynamo.lowering.ops.pooling import Window, pool_cycles, window_of
-from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_and_first_item, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
 MOST_DIVISORS = 6
@@ -45,11 +44,7 @@ def match_maxima(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
     """Maxima of integers, whose places nobody asks for."""
     if value(operand(node, 0)).dtype not in BYTES:
         return None
-    items = [user for user in node.users if user.target is operator.getitem]
-    first = [item for item in items if item.args[1] == 0]
-    if len(first) != 1 or len(items) != len(node.users) or any(i.users for i in items if i.args[1] != 0):
-        return None
-    return Match(pattern, (node, *items), (first[0],))
+    return anchor_and_first_item(pattern, node, graph)
 
 
 def check_maxima(match: Match, graph: GraphInfo) -> str | None:

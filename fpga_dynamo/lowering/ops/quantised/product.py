@@ -31,7 +31,7 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
     unit_strides,
 )
 from fpga_dynamo.lowering.ops.matmul.matmul import reshaped
-from fpga_dynamo.lowering.ops.packing import int8_panel_vectors
+from fpga_dynamo.lowering.ops.packing import int8_panel_vectors, product_tiles
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, fields, residual_integers, table_in
 from fpga_dynamo.lowering.ops.quantised.packing import (
     PARAMETERS,
@@ -45,13 +45,6 @@ from fpga_dynamo.lowering.ops.quantised.packing import (
 )
 from fpga_dynamo.lowering.ops.quantised.tensor_scales import TOO_OLD, scales, takes_scales
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
-
-
-def _tiles(c: GemmInt8, target: Target) -> int:
-    batch, rows = numel(c.batch), c.rows
-    if c.b_packed:  # all rows meet the same matrix
-        batch, rows = 1, batch * rows
-    return batch * ceil_div(rows, target.tiles["ROWS"]) * ceil_div(c.columns, VEC * c.vectors)
 
 
 def _words(c: GemmInt8, target: Target) -> int:
@@ -68,9 +61,9 @@ def _cut(c: GemmInt8, image: ImageRows, begin: int, end: int) -> dict[str, Field
 GEMM_INT8 = CORES.add(
     Core[GemmInt8](
         GemmInt8.opcode,
-        cycles=lambda c, target: _tiles(c, target) * ceil_div(c.depth, QUAD),
+        cycles=lambda c, target: product_tiles(c, target) * ceil_div(c.depth, QUAD),
         moved=_words,
-        parts=_tiles,
+        parts=product_tiles,
         bands=Bands("a", _cut),
         redirects=True,
     )

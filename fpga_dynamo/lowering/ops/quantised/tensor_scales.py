@@ -7,7 +7,7 @@ scales are computed: lowering/passes/rewrite/qparams.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
 
 import torch
 from torch.fx import Node
@@ -73,18 +73,8 @@ def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:
     assert scale is not None
     source = emitter.in_arena(emitter.view(operand(node, 0)))
     out = placed_like(source, node, emitter, scale.element)
-    for begin, shared, reads in _walked(source, out, node, scale, emitter):
-        to, start = begin
-        command = Quantize(
-            input=Operand(source.buffer, source.offset + start),
-            output=Operand(out.buffer, out.offset + to),
-            out_format=emitter.format_of(out),
-            low=scale.low,
-            high=scale.high,
-            **shared,
-        )
-        emitter.command(command, reads=[source, *reads], writes=[out])
-    return [out]
+    record = partial(Quantize, out_format=emitter.format_of(out), low=scale.low, high=scale.high)
+    return _append_casts(record, source, out, node, scale, emitter)
 
 
 def lower_dequantize(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -93,37 +83,35 @@ def lower_dequantize(match: Match, emitter: Emitter) -> Sequence[View]:
     assert scale is not None
     source = emitter.in_arena(emitter.integers(operand(node, 0)))
     out = placed_like(source, node, emitter, F32)
-    for begin, shared, reads in _walked(source, out, node, scale, emitter):
-        to, start = begin
-        command = Dequantize(
-            input=Operand(source.buffer, source.offset + start),
-            output=Operand(out.buffer, out.offset + to),
-            in_format=emitter.format_of(source),
-            **shared,
-        )
-        emitter.command(command, reads=[source, *reads], writes=[out])
-    return [out]
+    record = partial(Dequantize, in_format=emitter.format_of(source))
+    return _append_casts(record, source, out, node, scale, emitter)
 
 
-def _walked(
-    source: View, out: View, node: Node, scale: OwnScale, emitter: Emitter
-) -> list[tuple[tuple[int, int], dict[str, Any], list[View]]]:
-    """For each command where output and input begin, what else its record says, and what it reads beside its input."""
+def _append_casts(
+    record: Callable[..., Quantize | Dequantize],
+    source: View,
+    out: View,
+    node: Node,
+    scale: OwnScale,
+    emitter: Emitter,
+) -> Sequence[View]:
+    """Commands that convert `source` to `out`. record: of their operands, dimensions and strides."""
     own, zeros = scales(scale, tuple(shape(node)), emitter)
     dims, (out_stride, in_stride, scale_stride), begins = walk(out, source, own)
-    found = []
     for to, start, at in begins:
-        fields: dict[str, Any] = {
-            "dims": dims,
-            "in_stride": in_stride,
-            "out_stride": out_stride,
-            "scale_stride": scale_stride,
-        }
-        fields |= {"scales": Operand(own.buffer, own.offset + at)}
-        if zeros is not None:
-            fields["zeros"] = Operand(zeros.buffer, zeros.offset + at)
-        found.append(((to, start), fields, [own] if zeros is None else [own, zeros]))
-    return found
+        fields = {} if zeros is None else {"zeros": Operand(zeros.buffer, zeros.offset + at)}
+        command = record(
+            input=Operand(source.buffer, source.offset + start),
+            output=Operand(out.buffer, out.offset + to),
+            dims=dims,
+            in_stride=in_stride,
+            out_stride=out_stride,
+            scale_stride=scale_stride,
+            scales=Operand(own.buffer, own.offset + at),
+            **fields,
+        )
+        emitter.command(command, reads=[source, own, *([] if zeros is None else [zeros])], writes=[out])
+    return [out]
 
 
 def _call(by_row: bool, integers: bool) -> Callable[[Tensors], Arguments]:

@@ -158,7 +158,7 @@ def _segments(
     elif graph.target.lanes <= 1 or not all(segment.on_card for segment in segments):
         # Else the units share the host's cores, of which one launch uses all, and no eager work waits for a part.
         segments = [part for segment in segments for part in _split_independent(segment, bases, graph)]
-    _connect(graph, segments, bases, match_of, machine)
+    _connect(graph, segments, bases, machine)
     return segments
 
 
@@ -312,7 +312,6 @@ def _connect(
     graph: GraphInfo,
     segments: list[Segment],
     bases: dict[Node, Node],
-    match_of: dict[Node, Match],
     machine: Machine,
 ) -> None:
     """Fills in what each segment reads from outside and what others need of it, and its time."""

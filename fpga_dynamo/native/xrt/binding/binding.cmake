@@ -6,7 +6,7 @@ nanobind_add_module(_xrt NB_STATIC NB_DOMAIN fpga_dynamo_xrt
     ${binding}/bind_device.cpp
     ${binding}/bind_kernel.cpp
     ${binding}/emulation.cpp
-    ${binding}/ending.cpp
+    ${binding}/completion.cpp
     ${binding}/errors.cpp
     ${binding}/module.cpp
     ${binding}/relay.cpp

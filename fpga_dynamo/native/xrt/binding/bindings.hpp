@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "ending.hpp"
+#include "completion.hpp"
 #include "process.hpp"
 
 namespace nb = nanobind;
@@ -50,9 +50,9 @@ struct card {
     std::set<kernel*> kernels;       // of the xclbin that it holds now, and their runs
     std::set<running*> runs_of_kernels;
 
-    ending ends;
+    completion_waiter completions;
 
-    explicit card(unsigned number) : index(number), device(number), ends(handle()) { card_model::watch_forks(); }
+    explicit card(unsigned number) : index(number), device(number), completions(handle()) { card_model::watch_forks(); }
     static std::shared_ptr<card> open(unsigned index);
     void* handle() const { return static_cast<xclDeviceHandle>(device); }
     // Before another xclbin is loaded. XRT's kernels refer to the one that they were opened with even when it has gone, and
@@ -62,15 +62,15 @@ struct card {
 
 // An object of XRT's. A forked child leaves it alone: it shares the way to the card with its parent.
 template <typename Object>
-class kept {
+class fork_safe {
 public:
-    kept() = default;
-    kept(Object object) : object_(std::move(object)) {}
-    kept(const kept&) = default;
-    kept(kept&&) = default;
-    kept& operator=(const kept&) = default;
-    kept& operator=(kept&&) = default;
-    ~kept() {
+    fork_safe() = default;
+    fork_safe(Object object) : object_(std::move(object)) {}
+    fork_safe(const fork_safe&) = default;
+    fork_safe(fork_safe&&) = default;
+    fork_safe& operator=(const fork_safe&) = default;
+    fork_safe& operator=(fork_safe&&) = default;
+    ~fork_safe() {
         if (card_model::forked()) static_cast<void>(new Object(std::move(object_)));
     }
     Object& get() { return object_; }
@@ -89,7 +89,7 @@ struct device {
 struct context {
     std::shared_ptr<card> owner;
     xrt::uuid id;
-    kept<xrt::hw_context> object;
+    fork_safe<xrt::hw_context> object;
 };
 #endif
 
@@ -99,7 +99,7 @@ struct buffer {
 
     std::shared_ptr<card> owner;
     std::shared_ptr<share> memory;
-    kept<xrt::bo> object;
+    fork_safe<xrt::bo> object;
     uint8_t* host = nullptr;  // null for device_only
     uint64_t bytes = 0;
 
@@ -123,7 +123,7 @@ struct kernel {
     std::string unit;  // of the only compute unit that runs use; empty if several may be used
     std::vector<argument> arguments;
     unsigned load = 0;  // of the card, which its xclbin came with; 0 for a context's, which stays
-    kept<xrt::kernel> object;
+    fork_safe<xrt::kernel> object;
 
     const argument& at(uint32_t index) const;
     void check_loaded() const;  // throws device_error if the card was given another xclbin since

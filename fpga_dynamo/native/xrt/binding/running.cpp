@@ -21,43 +21,43 @@ int64_t now_ns() {
 }
 
 // Runs that nobody refers to any more, and what they need.
-struct orphan {
+struct abandoned_run {
     std::shared_ptr<kernel> opened;
-    kept<xrt::run> object;
+    fork_safe<xrt::run> object;
     ert_packet* packet;
     std::vector<buffer> buffers;
 };
 
-class orphanage {
+class abandoned_runs {
 public:
-    static orphanage& instance() {
-        static orphanage& only = *new orphanage;
+    static abandoned_runs& instance() {
+        static abandoned_runs& only = *new abandoned_runs;
         return only;
     }
-    void take(orphan one) {
+    void take(abandoned_run one) {
         release_ended();
         std::lock_guard lock(mutex_);
-        orphans_.push_back(std::move(one));
+        runs_.push_back(std::move(one));
     }
     void release_ended() {
-        std::vector<orphan> ended;  // let go without the lock
+        std::vector<abandoned_run> ended;  // let go without the lock
         std::lock_guard lock(mutex_);
-        const auto first = std::partition(orphans_.begin(), orphans_.end(),
-                                          [](const orphan& o) { return !is_end(state_of(o.packet)); });
-        std::move(first, orphans_.end(), std::back_inserter(ended));
-        orphans_.erase(first, orphans_.end());
+        const auto first = std::partition(runs_.begin(), runs_.end(),
+                                          [](const abandoned_run& o) { return !is_end(state_of(o.packet)); });
+        std::move(first, runs_.end(), std::back_inserter(ended));
+        runs_.erase(first, runs_.end());
     }
     // The kernel of a run on this card; empty if no run is active.
     std::string busy(const card& owner) {
         std::lock_guard lock(mutex_);
-        const auto found = std::find_if(orphans_.begin(), orphans_.end(),
-                                        [&](const orphan& o) { return o.opened->owner.get() == &owner; });
-        return found == orphans_.end() ? "" : found->opened->name;
+        const auto found = std::find_if(runs_.begin(), runs_.end(),
+                                        [&](const abandoned_run& o) { return o.opened->owner.get() == &owner; });
+        return found == runs_.end() ? "" : found->opened->name;
     }
 
 private:
     std::mutex mutex_;
-    std::vector<orphan> orphans_;
+    std::vector<abandoned_run> runs_;
 };
 
 device_error under_way(const std::string& kernel) {
@@ -76,7 +76,7 @@ running::running(std::shared_ptr<kernel> kernel)
       packet_(object_.get().get_ert_packet()),
       buffers_(kernel_->arguments.size()),
       set_(kernel_->arguments.size()) {
-    orphanage::instance().release_ended();
+    abandoned_runs::instance().release_ended();
     if (!kernel_->load) return;
     std::lock_guard lock(kernel_->owner->opening);
     kernel_->owner->runs_of_kernels.insert(this);
@@ -89,12 +89,12 @@ running::~running() {
         kernel_->owner->runs_of_kernels.erase(this);
     }
     if (!started_ || ended()) return;
-    orphanage::instance().take({std::move(kernel_), std::move(object_), packet_, std::move(latched_)});
+    abandoned_runs::instance().take({std::move(kernel_), std::move(object_), packet_, std::move(latched_)});
 }
 
 void running::check_left(const card& owner) {
-    orphanage::instance().release_ended();
-    if (const std::string name = orphanage::instance().busy(owner); !name.empty()) throw under_way(name);
+    abandoned_runs::instance().release_ended();
+    if (const std::string name = abandoned_runs::instance().busy(owner); !name.empty()) throw under_way(name);
 }
 
 void running::check_closable() const {
@@ -179,7 +179,7 @@ ert_cmd_state running::wait(unsigned timeout_ms) {
                           if (!started_ || packet_ == &closed_) return state_of(packet_);  // XRT would wait forever
                           const auto deadline = timeout_ms ? steady_clock::now() + std::chrono::milliseconds(timeout_ms)
                                                            : steady_clock::time_point::max();
-                          if (!kernel_->owner->ends.wait(packet_, deadline)) {
+                          if (!kernel_->owner->completions.wait(packet_, deadline)) {
                               overdue_ = true;
                               return ERT_CMD_STATE_TIMEOUT;
                           }
@@ -226,7 +226,7 @@ ert_cmd_state running::abort() {
                                   }
                               }).detach();
                           }
-                          if (kernel_->owner->ends.wait(packet_, steady_clock::now() + PATIENCE)) {
+                          if (kernel_->owner->completions.wait(packet_, steady_clock::now() + PATIENCE)) {
                               std::lock_guard lock(mutex_);
                               finish();
                           }
@@ -264,7 +264,7 @@ void running::add_callback(std::function<void(ert_cmd_state)> function) {
 void running::watch() {
     std::thread([object = object_, packet = packet_, owner = kernel_->owner, callbacks = callbacks_] {
         try {
-            owner->ends.wait(packet, steady_clock::time_point::max());
+            owner->completions.wait(packet, steady_clock::time_point::max());
         } catch (const device_error&) {  // the card is lost; whoever waits is told
         }
         for (const auto& call : callbacks) call(state_of(packet));

@@ -57,7 +57,7 @@ private:
     bool has_succeeded(const buffer& memory);  // by the status record
 
     std::shared_ptr<kernel> kernel_;
-    kept<xrt::run> object_;
+    fork_safe<xrt::run> object_;
     ert_packet* packet_;   // the command, in memory of XRT's
     ert_packet closed_{};  // its head, once the run is closed
     std::string closed_error_;

@@ -30,12 +30,12 @@ using card_model::direction;
 using xrt_hal::hal_card;
 
 // What XRT holds of an opened card.
-struct opened {
+struct device_handle {
     hal_card& card;
     std::shared_ptr<xrt_core::device> core;
 };
 
-hal_card& of(xclDeviceHandle handle) { return static_cast<opened*>(handle)->card; }
+hal_card& of(xclDeviceHandle handle) { return static_cast<device_handle*>(handle)->card; }
 
 constexpr uint64_t GIBIBYTE = uint64_t{1} << 30;
 
@@ -58,7 +58,7 @@ unsigned int xclVersion() { return 2; }
 
 xclDeviceHandle xclOpen(unsigned index, const char*, xclVerbosityLevel) {
     try {
-        auto handle = std::make_unique<opened>(opened{hal_card::of(index), nullptr});
+        auto handle = std::make_unique<device_handle>(device_handle{hal_card::of(index), nullptr});
         handle->core = xrt_core::get_userpf_device(handle.get(), index);
         return handle.release();
     } catch (const card_model::error& reason) {
@@ -68,7 +68,7 @@ xclDeviceHandle xclOpen(unsigned index, const char*, xclVerbosityLevel) {
 }
 
 // The handle itself stays: XRT may ask for its buffers' properties still.
-void xclClose(xclDeviceHandle handle) { static_cast<opened*>(handle)->core.reset(); }
+void xclClose(xclDeviceHandle handle) { static_cast<device_handle*>(handle)->core.reset(); }
 
 int xclGetDeviceInfo2(xclDeviceHandle handle, xclDeviceInfo2* info) {
     std::memset(info, 0, sizeof *info);
@@ -83,7 +83,7 @@ int xclGetDeviceInfo2(xclDeviceHandle handle, xclDeviceInfo2* info) {
 
 int xclLoadXclBin(xclDeviceHandle handle, const axlf* xclbin) {
     const int code = of(handle).load(xclbin, xclbin->m_header.m_length);
-    if (code == 0) register_axlf(static_cast<opened*>(handle)->core.get(), xclbin);
+    if (code == 0) register_axlf(static_cast<device_handle*>(handle)->core.get(), xclbin);
     return code;
 }
 

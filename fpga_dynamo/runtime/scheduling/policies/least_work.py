@@ -63,7 +63,7 @@ class LeastWork(Adaptive):
             for resource, value in self._record(task).seconds.items():
                 kind = core.kinds.get(resource)
                 if kind is not None:
-                    core.native.believe(*place, kind, value)
+                    core.native.set_estimate(*place, kind, value)
 
     def decided(self, latency: float) -> None:
         if self._core is not None:
@@ -93,7 +93,7 @@ class LeastWork(Adaptive):
             # Another system, or not what was left of the last call (a fork, say): start over.
             core, known, count = self._begin(pes), (), 0
         for item in ready[count:]:
-            self._offer(core, item, now)
+            self._offer(core, item)
         made = core.native.decide(now, [available[pe] for pe in pes])
         assignments: list[Assignment] = []
         for tag, pe_number, over in made:
@@ -108,7 +108,7 @@ class LeastWork(Adaptive):
             core.known = tuple(ready)
         return assignments
 
-    def _offer(self, core: _Core, item: ReadyTask, now: float) -> None:
+    def _offer(self, core: _Core, item: ReadyTask) -> None:
         frame = item.frame
         number = core.frames.get(frame)
         if number is None:

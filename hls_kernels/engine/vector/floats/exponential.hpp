@@ -8,8 +8,7 @@
 
 namespace engine {
 
-constexpr int EXPONENTIAL_BITS = 27;  // 1 is 1 << EXPONENTIAL_BITS in the table
-constexpr int DISTANCE_BITS = 28;     // -v is in units of 2^-DISTANCE_BITS, and below 128
+constexpr int DISTANCE_BITS = 28;  // -v is in units of 2^-DISTANCE_BITS, and below 128
 
 // `entry_of` answers entry i of the table, 2^27 exp(-i / 256).
 // \tparam LOOKUP Function from an index to a table entry.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
-from fpga_dynamo.ir.graph import shape
+from fpga_dynamo.ir.graph import aten, is_view, shape
 from fpga_dynamo.ir.view import View, ceil_div
 
 
@@ -125,3 +125,15 @@ def seen_as(view: View, node: Node) -> View:
     if found is None:
         raise RefusedError("the result's memory layout is not supported")
     return found
+
+
+def reaches_softmax(node: Node, through: Sequence[Any]) -> bool:
+    """Whether a softmax reads a value, behind views and operators `through`."""
+    waiting = list(node.users)
+    while waiting:
+        user = waiting.pop()
+        if user.target is aten._softmax.default:
+            return True
+        if is_view(user) or user.target in through:
+            waiting += user.users
+    return False

@@ -62,7 +62,7 @@ def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool =
     biased: the product itself adds a row, to which a later factor would apply as well.
     """
     factors = [] if biased else [SCALE]
-    steps = [*factors, _row(product, graph)] if rows else [_norm(product, graph)]
+    steps = [*factors, _row(graph)] if rows else [_norm(graph)]
     if not alone:
         steps.append(_residual(graph))
     nodes, last, links = follow(product, [*steps, _LIMIT], graph, views=rows)
@@ -96,14 +96,14 @@ def _other(add: Node, inside: set[Node]) -> Node:
     return found
 
 
-def _norm(product: Node, graph: GraphInfo) -> Step:
+def _norm(graph: GraphInfo) -> Step:
     def accept(before: Node, norm: Node) -> bool:
         return norm.args[0] is before and is_batch_norm(norm) and is_packable(norm, graph)
 
     return Step("batch_norm", (BATCH_NORM,), accept, through=0)
 
 
-def _row(product: Node, graph: GraphInfo) -> Step:
+def _row(graph: GraphInfo) -> Step:
     def accept(before: Node, add: Node) -> bool:
         row = bias_of(before, add)
         return row is not None and graph.is_static(row)

@@ -8,9 +8,9 @@ from fpga_dynamo.codegen.engine.command import Flags
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.ir.graph import aten, is_view, shape, value
+from fpga_dynamo.ir.graph import aten, shape, value
 from fpga_dynamo.ir.view import View
-from fpga_dynamo.lowering.ops.engine.common.head_products import heads_product, seen_as
+from fpga_dynamo.lowering.ops.engine.common.head_products import heads_product, reaches_softmax, seen_as
 from fpga_dynamo.lowering.ops.engine.floats.epilogue import Ending, fields, parameters
 
 
@@ -50,11 +50,4 @@ def product_of_maps(
 
 def _stays_apart(node: Node) -> bool:
     """Whether a value's readers, behind views and factors, are rows' functions or the host's: softmax."""
-    waiting = list(node.users)
-    while waiting:
-        user = waiting.pop()
-        if user.target is aten._softmax.default:
-            return True
-        if is_view(user) or user.target in (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor):
-            waiting += user.users
-    return False
+    return reaches_softmax(node, (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor))

@@ -7,7 +7,6 @@ two maps has a single element. Tests: tests/lowering/test_engine_floats.py.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,21 +39,12 @@ from fpga_dynamo.lowering.ops.engine.floats.functions import behind, function_of
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, residual_of
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
 from fpga_dynamo.lowering.ops.unary_functions import FUNCTIONS, WITH_NUMBER, is_function_of_one
-from fpga_dynamo.lowering.patterns import Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, anchor_and_first_item
 
 _ONE = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------
-
-
-def match_maxima(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    """Maxima whose places nobody asks for."""
-    items = [user for user in node.users if user.target is operator.getitem]
-    first = [item for item in items if item.args[1] == 0]
-    if len(first) != 1 or len(items) != len(node.users) or any(i.users for i in items if i.args[1] != 0):
-        return None
-    return Match(pattern, (node, *items), (first[0],))
 
 
 def engine_maxima(match: Match, emitter: EngineEmitter) -> Sequence[View]:
@@ -66,10 +56,6 @@ def engine_maxima(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     x = _image(operand(node, 0), emitter)
     params = channel_parameters(x.channels, 1.0, emitter)
     return [windows(match.root, x, window_of(node, 2), {**fields(end, emitter), **own}, params, emitter)]
-
-
-def match_average(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    return Match(pattern, (node,), (node,))
 
 
 def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
@@ -249,8 +235,8 @@ _AVERAGES = (aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default, aten.me
 
 
 PATTERNS = (
-    engine_only("maxima", (aten.max_pool2d_with_indices.default,), match_maxima, engine_maxima),
-    engine_only("average", _AVERAGES, match_average, engine_average),
+    engine_only("maxima", (aten.max_pool2d_with_indices.default,), anchor_and_first_item, engine_maxima),
+    engine_only("average", _AVERAGES, anchor_alone, engine_average),
     engine_only("sum", (aten.add.Tensor,), match_sum, engine_element_wise),
     engine_only("limits", ACTIVATION_TARGETS, match_limit, engine_element_wise),
     engine_only("function", tuple({*FUNCTIONS, *WITH_NUMBER}), match_function, engine_element_wise),

@@ -5,7 +5,6 @@ The command is refused by an engine without that side. Tests: tests/lowering/tes
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 import torch
@@ -16,16 +15,12 @@ from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import FLOAT_EXPONENTIAL_BITS, VectorCommand, VectorOperation, float32
 from fpga_dynamo.ir.elements import F32
-from fpga_dynamo.ir.graph import GraphInfo, argument, arguments, aten, operand, shape
+from fpga_dynamo.ir.graph import argument, arguments, aten, operand, shape
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import WeightBuffer
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.common.vector_rows import row_by_row
-from fpga_dynamo.lowering.patterns import Match, Pattern
-
-
-def match_softmax(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    return Match(pattern, (node,), (node,))
+from fpga_dynamo.lowering.patterns import Match, anchor_alone, anchor_and_first_item
 
 
 def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
@@ -46,15 +41,6 @@ def pack_exponentials(params: tuple[()]) -> torch.Tensor:
     """uint32 2^27 exp(-i / 256) of 256 steps, as the bits of float32."""
     exponentials = torch.exp(-torch.arange(256, dtype=torch.float64) / 256) * (1 << FLOAT_EXPONENTIAL_BITS)
     return exponentials.round().to(torch.int32).view(torch.float32)
-
-
-def match_layer_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    """One whose statistics nobody asks for."""
-    items = [user for user in node.users if user.target is operator.getitem]
-    values = [item for item in items if item.args[1] == 0]
-    if len(values) != 1 or len(items) != len(node.users) or any(i.users for i in items if i.args[1] != 0):
-        return None
-    return Match(pattern, (node, *items), (values[0],))
 
 
 def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
@@ -88,6 +74,6 @@ def pack_affine(params: tuple[int], gamma: torch.Tensor | None, beta: torch.Tens
 
 
 PATTERNS = (
-    engine_only("softmax", (aten._softmax.default,), match_softmax, engine_softmax),
-    engine_only("norm", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm),
+    engine_only("softmax", (aten._softmax.default,), anchor_alone, engine_softmax),
+    engine_only("norm", (aten.native_layer_norm.default,), anchor_and_first_item, engine_layer_norm),
 )

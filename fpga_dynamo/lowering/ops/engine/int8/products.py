@@ -11,10 +11,10 @@ from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.ir.graph import aten, is_view, shape, value
+from fpga_dynamo.ir.graph import aten, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale, dequantized
 from fpga_dynamo.ir.view import View, align
-from fpga_dynamo.lowering.ops.engine.common.head_products import HeadsProduct, heads_product, seen_as
+from fpga_dynamo.lowering.ops.engine.common.head_products import HeadsProduct, heads_product, reaches_softmax, seen_as
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
@@ -99,11 +99,4 @@ def _added(end: Ending, of: HeadsProduct, emitter: EngineEmitter) -> tuple[MacCo
 
 def _read_by_rows(node: Node) -> bool:
     """Whether a value's readers, behind views and dequantising nodes, work on its rows: softmax."""
-    waiting = list(node.users)
-    while waiting:
-        user = waiting.pop()
-        if user.target is aten._softmax.default:
-            return True
-        if is_view(user) or user.target is DEQUANTIZE or user.target is QUANTIZE or user.target is aten.mul.Tensor:
-            waiting += user.users
-    return False
+    return reaches_softmax(node, (DEQUANTIZE, QUANTIZE, aten.mul.Tensor))

@@ -6,7 +6,6 @@ and concatenations, whose parts may have to be copied, are patterns of the engin
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -39,7 +38,7 @@ from fpga_dynamo.lowering.ops.engine.common.vector_rows import all_of, are_alike
 from fpga_dynamo.lowering.ops.engine.int8.channels import is_within_blocks
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table
 from fpga_dynamo.lowering.ops.repetition import Repetition, repetition
-from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_and_first_item, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
 
@@ -179,16 +178,13 @@ def pack_exponentials(params: tuple[Any, ...]) -> torch.Tensor:
 
 def match_layer_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     """Of dequantised values, rounded to eight bits again, whose statistics nobody asks for."""
-    items = [user for user in node.users if user.target is operator.getitem]
-    values = [item for item in items if item.args[1] == 0]
-    if dequantized(operand(node, 0)) is None or len(values) != 1:
+    found = anchor_and_first_item(pattern, node, graph)
+    if found is None or dequantized(operand(node, 0)) is None:
         return None
-    if len(items) != len(node.users) or any(item.users for item in items if item.args[1] != 0):
-        return None
-    user = sole_user(values[0])
+    user = sole_user(found.root)
     if user is None or quantizes(user) is None or user in graph.claimed:
         return None
-    return Match(pattern, (operand(node, 0), node, *items, user), (user,))
+    return Match(pattern, (operand(node, 0), *found.nodes, user), (user,))
 
 
 def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:

@@ -1,4 +1,4 @@
-#include "ending.hpp"
+#include "completion.hpp"
 
 #include <dlfcn.h>
 
@@ -35,7 +35,7 @@ ert_cmd_state state_of(const ert_packet* packet) {
 
 bool is_end(ert_cmd_state state) { return state >= ERT_CMD_STATE_COMPLETED && state != ERT_CMD_STATE_SUBMITTED; }
 
-bool ending::wait(const ert_packet* packet, clock::time_point deadline) {
+bool completion_waiter::wait(const ert_packet* packet, clock::time_point deadline) {
     const auto begin = clock::now();
     if (card_model::spinning_pays())
         while (!is_end(state_of(packet)) && clock::now() < begin + SPIN) card_model::cpu_relax();
@@ -43,7 +43,7 @@ bool ending::wait(const ert_packet* packet, clock::time_point deadline) {
     return driver_call() ? wait_for_news(packet, deadline) : poll(packet, begin, deadline);
 }
 
-bool ending::wait_for_news(const ert_packet* packet, clock::time_point deadline) {
+bool completion_waiter::wait_for_news(const ert_packet* packet, clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     while (!is_end(state_of(packet))) {
         const auto now = clock::now();
@@ -64,7 +64,7 @@ bool ending::wait_for_news(const ert_packet* packet, clock::time_point deadline)
     return true;
 }
 
-bool ending::poll(const ert_packet* packet, clock::time_point begin, clock::time_point deadline) {
+bool completion_waiter::poll(const ert_packet* packet, clock::time_point begin, clock::time_point deadline) {
     while (!is_end(state_of(packet))) {
         const auto now = clock::now();
         if (now >= deadline) return false;

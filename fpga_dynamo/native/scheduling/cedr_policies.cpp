@@ -15,7 +15,7 @@ struct ready_task {
     int task;
 };
 
-class classic : public policy {
+class cedr_policy : public policy {
 public:
     using policy::policy;
     void add(instance& owner, int task) override { ready_.push_back({&owner, task}); }
@@ -52,9 +52,9 @@ protected:
     }
 };
 
-class simple : public classic {
+class simple : public cedr_policy {
 public:
-    using classic::classic;
+    using cedr_policy::cedr_policy;
     double decide(double, const std::vector<double>&, std::vector<assignment>& out) override {
         double evaluations = 0;
         for (const ready_task& item : ready_) {
@@ -88,9 +88,9 @@ private:
     std::mt19937_64 generator_;
 };
 
-class met : public classic {
+class met : public cedr_policy {
 public:
-    met(const system_model& system) : classic(system), turns_(system.kinds()) {}
+    met(const system_model& system) : cedr_policy(system), turns_(system.kinds()) {}
     double decide(double, const std::vector<double>&, std::vector<assignment>& out) override {
         double evaluations = 0;
         for (const ready_task& item : ready_) {
@@ -112,9 +112,9 @@ private:
     std::vector<size_t> turns_;
 };
 
-class eft : public classic {
+class eft : public cedr_policy {
 public:
-    using classic::classic;
+    using cedr_policy::cedr_policy;
     double decide(double now, const std::vector<double>& available, std::vector<assignment>& out) override {
         double evaluations = order();
         planned_ = available;
@@ -155,9 +155,9 @@ protected:
     }
 };
 
-class etf : public classic {
+class etf : public cedr_policy {
 public:
-    using classic::classic;
+    using cedr_policy::cedr_policy;
     // CEDR's loop looks at all ready tasks and PEs for each assignment: n (n + 1) / 2 tasks in all, which is what is
     // counted. The heap finds the same with less: finish times only grow, so an entry is a lower bound.
     double decide(double now, const std::vector<double>& available, std::vector<assignment>& out) override {
