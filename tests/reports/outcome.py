@@ -72,7 +72,7 @@ def run(report: Report, trial: Trial) -> Answer:
 def _modes_kept(kind: str) -> Iterator[None]:
     """Gradients are on, also where Dynamo failed inside an earlier program and left its inference mode on.
 
-    A trace of nested vmap and grad leaves cycles with a guard of dispatch keys, which sets those of its own time when it
+    A trace of nested vmap and grad leaves cycles with a guard of dispatch keys, which sets those of its time when it
     is collected: under aot_eager the next such program fails. So it is collected here, and the keys are set back.
     """
     with torch._C._PreserveDispatchKeyGuard(), torch.inference_mode(False), torch.enable_grad():
