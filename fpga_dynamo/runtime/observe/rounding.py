@@ -54,6 +54,7 @@ _COMPOSED = frozenset(_COMPOSED_NAMES.split())
 _ATTENTION_BACKWARD = "_scaled_dot_product_flash_attention_for_cpu_backward"
 # What is left of rows of equal numbers after their mean is taken from them: nothing, or the rounding of the mean.
 _CENTRED = frozenset(("native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit"))
+_BATCH_NORMS = frozenset(("native_batch_norm", "_native_batch_norm_legit"))
 _RESIDUE = 2.0**-40
 # What these give is memory as it was left: whoever writes it is seen when he does.
 _UNWRITTEN = frozenset(
@@ -238,6 +239,9 @@ def _is_arbitrary(func: Any, name: str, args: Any, kwargs: Any) -> bool:
         size = args[0].abs()
         large, small = (func(part, *args[1:], **kwargs) for part in (size.clamp_min(1), size.clamp_max(1)))
         return bool(large.isinf().any()) or bool((small < torch.finfo(size.dtype).tiny).any())
+    if name in _BATCH_NORMS and args[0].dtype is torch.float32:  # in float32 of contiguous images, else in float64
+        squares = args[0].double().transpose(0, 1).flatten(1).square().mean(1)
+        return bool((squares > torch.finfo(torch.float32).max).any())
     return name in _FACTORS and _overflows_by_order(func, _FACTORS[name], args, kwargs)
 
 

@@ -23,7 +23,7 @@ from fpga_dynamo.ir.operators import Operator, facts_among, first_of
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.calls import image, images, per_channel, rows
 from fpga_dynamo.lowering.ops.normalization.normalization import like_group_norm
-from fpga_dynamo.lowering.ops.reduction.compose import elementwise, moments, reduced, undefined_mean
+from fpga_dynamo.lowering.ops.reduction.compose import deviations, elementwise, reduced, undefined_mean
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
@@ -33,6 +33,8 @@ _GROUP_BACKWARD = aten.native_group_norm_backward.default
 _BATCH_BACKWARD = aten.native_batch_norm_backward.default
 _EPS: dict[Any, int] = {_LAYER: 4, _GROUP: 7, _INSTANCE: 5, _BATCH: 7}
 """Position of eps among the arguments."""
+_SQUARE_FITS = 1e18
+"""A number whose square is a float32, beside which no eps counts."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +124,29 @@ def inverse_deviation(eps: float) -> Any:
     return lambda p, variance: p.op("RSQRT", p.op("ADD", variance, eps))
 
 
-def _inverse_of_rows(eps: float) -> Any:
-    """The same, but NaN for a variance beyond float32: eager mode's layer and group norms give NaN, batch norms 0."""
-    inverse = inverse_deviation(eps)
-    return lambda p, variance: p.op("ADD", inverse(p, variance), p.op("SUB", variance, variance))
+def _square(p: MicroProgram, x: Operand) -> Operand:
+    return p.op("MUL", x, x)
+
+
+def _inverse(eps: float) -> Any:
+    """The same by the square root of the variance, which itself may be beyond float32."""
+
+    def formula(p: MicroProgram, spread: Operand) -> Operand:
+        small = inverse_deviation(eps)(p, _square(p, spread))
+        return p.op("WHERE", p.op("LT", spread, _SQUARE_FITS), small, p.op("DIV", 1.0, spread))
+
+    return formula
 
 
 def _moved(momentum: float, factor: float = 1.0) -> Any:
     """old * (1 - momentum) + new * factor * momentum"""
     return lambda p, old, new: p.op("FMA", new, momentum * factor, p.op("MUL", old, 1 - momentum))
+
+
+def _moved_square(momentum: float, factor: float) -> Any:
+    """The same of the square of `new`."""
+    moved = _moved(momentum, factor)
+    return lambda p, old, new: moved(p, old, _square(p, new))
 
 
 def _product(p: MicroProgram, a: Operand, b: Operand) -> Operand:
@@ -149,22 +165,21 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
         how.parameter(emitter.view(p)) if isinstance(p, Node) else None for p in node.args[first : first + 2]
     )
     eps = float(arguments(node)[_EPS[node.target]])
-    mean, variance = moments(emitter, x, how.dims)
-    inverse = inverse_deviation(eps) if node.target is _BATCH else _inverse_of_rows(eps)
-    deviation = elementwise(emitter, inverse, [variance])
+    mean, spread = deviations(emitter, x, how.dims)
+    deviation = elementwise(emitter, _inverse(eps), [spread])
     wanted = {item.args[1]: item for item in match.outputs}
     results: dict[Any, View] = {1: mean, 2: deviation}
     if 1 in wanted and node.target in (_LAYER, _GROUP):
-        results[1] = undefined_mean(emitter, mean, variance)
+        results[1] = undefined_mean(emitter, mean, spread)
     if 0 in wanted:
         results[0] = _affine(emitter, x, mean, deviation, scale, shift)
     if node.target is _BATCH:
         momentum, count = float(arguments(node)[6]), numel([x.shape[d] for d in how.dims])
         unbiased = count / (count - 1) if count > 1 else float("nan")
-        for index, position, new, factor in ((3, 3, mean, 1.0), (4, 4, variance, unbiased)):
+        for index, new, formula in ((3, mean, _moved(momentum)), (4, spread, _moved_square(momentum, unbiased))):
             if index in wanted:
-                old = how.parameter(emitter.view(operand(node, position)))
-                results[index] = elementwise(emitter, _moved(momentum, factor), [old, new])
+                old = how.parameter(emitter.view(operand(node, index)))
+                results[index] = elementwise(emitter, formula, [old, new])
     return [_in_shape(results[index], shape(item), emitter) for index, item in wanted.items()]
 
 

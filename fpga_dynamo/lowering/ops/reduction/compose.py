@@ -14,7 +14,7 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.micro import Operand
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
-from fpga_dynamo.lowering.ops.reduction.reduction import emit_moments, emit_reduction
+from fpga_dynamo.lowering.ops.reduction.reduction import emit_deviation, emit_reduction
 
 Formula = Callable[..., Operand]
 """(program, operand of each input) -> the result."""
@@ -33,9 +33,9 @@ def reduced(emitter: Emitter, kind: str, x: View, dims: Sequence[int], *, keep: 
     return emit_reduction(emitter, kind, x, tuple(dims), wanted)
 
 
-def moments(emitter: Emitter, x: View, dims: Sequence[int]) -> tuple[View, View]:
-    """One command: mean and biased variance over `dims` of x, which stay as sizes of 1."""
-    return emit_moments(emitter, x, tuple(dims), tuple(1 if d in dims else n for d, n in enumerate(x.shape)))
+def deviations(emitter: Emitter, x: View, dims: Sequence[int]) -> tuple[View, View]:
+    """One command: mean and square root of the biased variance over `dims` of x, which stay as sizes of 1."""
+    return emit_deviation(emitter, x, tuple(dims), tuple(1 if d in dims else n for d, n in enumerate(x.shape)))
 
 
 def undefined_mean(emitter: Emitter, mean: View, spread: View) -> View:
