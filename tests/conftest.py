@@ -88,7 +88,7 @@ def internal_errors_fall_back(request: pytest.FixtureRequest, monkeypatch: pytes
 
 
 def _part(text: str) -> tuple[int, int]:
-    """"1/3" as (1, 3)."""
+    """ "1/3" as (1, 3)."""
     given = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
     if given is None or int(given[1]) > int(given[2]):
         raise argparse.ArgumentTypeError(f"it must be K/N with K from 1 to N, such as 1/3, not {text!r}")

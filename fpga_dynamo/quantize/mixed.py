@@ -26,9 +26,7 @@ class Mixed:
     comparison: Comparison
 
 
-def mixed_precision(
-    model: Model, calibration: Iterable[Inputs], score: Score, budget: float, **options: Any
-) -> Mixed:
+def mixed_precision(model: Model, calibration: Iterable[Inputs], score: Score, budget: float, **options: Any) -> Mixed:
     """The quantised `model` that loses at most `budget` of its score, with the most sensitive products left in float.
 
     Products are ranked by their own signal-to-noise ratio on the calibration data; what reads values that use few of

@@ -151,5 +151,3 @@ def _scaled(layer: Node, product: Product, weight: Tensor, factor: Tensor) -> Te
     return torch.cat(
         [part * own.view(1, -1, *kernel) for part, own in zip(parts, factor.chunk(groups), strict=True)], 0
     )
-
-

@@ -60,9 +60,7 @@ def _missing_norm(node: Node, there: Collection[str]) -> Node | None:
     return next((u for u in node.users if u.target in BATCH_NORM and u.args[0] is node and u.name not in there), None)
 
 
-def _add_factors(
-    reference: GraphModule, product: Node, there: Collection[str], found: dict[str, Source]
-) -> None:
+def _add_factors(reference: GraphModule, product: Node, there: Collection[str], found: dict[str, Source]) -> None:
     """Has the values in front of a multiplication that is part of a layer multiplied."""
     for scaled, scale in (product.args[:2], product.args[1::-1]):
         factor = constant(reference, scale)

@@ -167,7 +167,6 @@ class Specs:
             ch_axis=0,
         )
 
-
     def mask_of(self, node: Node, scores: Node) -> DerivedQuantizationSpec:
         """The mask of scores: integers for 0, and for a number so low that no masked score has weight."""
         count = max(node.meta["val"].shape[-1], 1)

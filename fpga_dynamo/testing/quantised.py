@@ -76,9 +76,7 @@ class Weights(nn.Module):
 
     def forward(self) -> torch.Tensor:
         if self.per_tensor:
-            return decomposed.dequantize_per_tensor.default(
-                self.integers, 2.0**-9, 0, -127, 127, torch.int8
-            )
+            return decomposed.dequantize_per_tensor.default(self.integers, 2.0**-9, 0, -127, 127, torch.int8)
         return decomposed.dequantize_per_channel.default(
             self.integers, self.scales, self.zeros, 0, -127, 127, torch.int8
         )

@@ -77,9 +77,7 @@ class Explanation:
 
 def _as_text(explained: Explanation) -> str:
     text = io.StringIO()
-    console = Console(
-        file=text, width=150, markup=False, color_system=None, force_terminal=False, force_jupyter=False
-    )
+    console = Console(file=text, width=150, markup=False, color_system=None, force_terminal=False, force_jupyter=False)
     if explained.by == "node":
         for graph in explained.graphs:
             console.print(_table(graph))

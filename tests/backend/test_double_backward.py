@@ -351,9 +351,7 @@ def test_gradients_for_several_tangents_at_once() -> None:
     """vmap runs over the backward pass, whose tensors have no memory then; later passes are launches again."""
     model, x = smooth(), torch.randn(5, 3, requires_grad=True)
     compiled, tangents = on_card(model), torch.eye(5)[..., None]
-    found, wanted = (
-        autograd.grad(run(x), x, tangents, is_grads_batched=True)[0] for run in (compiled, model)
-    )
+    found, wanted = (autograd.grad(run(x), x, tangents, is_grads_batched=True)[0] for run in (compiled, model))
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
     y = compiled(x)
     with counting() as grown:

@@ -34,9 +34,7 @@ EVERY = [pytest.param(29), pytest.param(1, marks=EXTENDED)]
 
 @pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("recipe", ["emulator", "engine-u250-4cu", "signal"])
-def test_each_field_of_a_recipe(
-    recipe: str, every: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_field_of_a_recipe(recipe: str, every: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "recipe.toml"
     for what, text in _documents(RECIPES / f"{recipe}.toml", every):
         path.write_text(text, encoding="utf-8")

@@ -241,7 +241,7 @@ class Positions(nn.Module):
 
 PLACES: dict[str, Callable[[Tensor], Tensor]] = {
     "cumsum": lambda mask: (mask.cumsum(1) * mask).long(),
-    "integers": lambda mask: (mask.long().cumsum(1) * mask.long()),
+    "integers": lambda mask: mask.long().cumsum(1) * mask.long(),
     "counted by a range": lambda mask: (torch.arange(mask.shape[1]).float() * mask[0] + mask[0] * 0.25).long(),
     "argmax": lambda mask: (mask.cumsum(1)[..., None] - torch.arange(300.0)).abs().neg().argmax(-1),
     "buckets": lambda mask: torch.bucketize(mask.cumsum(1) * mask + mask, torch.arange(300.0)),

@@ -15,8 +15,7 @@ from tests.reports.outcome import Outcome, acceptable
 
 DATE = "2026-11-28"
 HEAD = (
-    "| report | what it is about | eager | aot_eager | fpga before (0c5ce48) | fpga now |\n"
-    "|---|---|---|---|---|---|\n"
+    "| report | what it is about | eager | aot_eager | fpga before (0c5ce48) | fpga now |\n|---|---|---|---|---|---|\n"
 )
 
 

@@ -129,9 +129,7 @@ def folder_with_kernel(base: Path, name: bytes) -> Path:
 
 @needs_compiler
 @pytest.mark.parametrize("name", [*FOLDERS[:2], *(pytest.param(n, marks=EXTENDED) for n in FOLDERS[2:])], ids=repr)
-def test_the_folder_of_a_recipe_may_have_any_name(
-    tmp_path: Path, name: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_a_recipe_may_have_any_name(tmp_path: Path, name: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources compile where their folder's name has what no ninja file or dependency file can hold."""
     design = load_design(folder_with_kernel(tmp_path, name))
     monkeypatch.setenv("FPGA_DYNAMO_CACHE", str(tmp_path / "cache"))

@@ -60,6 +60,7 @@ class VectorOperation(IntEnum):
     INTERLEAVE = 4
     GATHER = 5
     CONSTANT = 6
+    TRANSPOSE = 7
 
 
 class VectorFlags(IntFlag):
@@ -149,7 +150,7 @@ class VectorCommand:
 
     @property
     def gathers(self) -> bool:
-        return self.operation is VectorOperation.GATHER
+        return self.operation in (VectorOperation.GATHER, VectorOperation.TRANSPOSE)
 
     @property
     def constant_lines(self) -> int:

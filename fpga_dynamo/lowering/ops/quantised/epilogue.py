@@ -180,7 +180,6 @@ class Walk:
             return None
         return Ending((*nodes, *more, *behind, result), result, scale, middle, other, act)
 
-
     def _is_addend(self, size: Sequence[int], wanted: Sequence[int], product: Node) -> bool:
         """Whether it has as many elements as the result, or is the same for some matrices of a batch."""
         if size == wanted:
