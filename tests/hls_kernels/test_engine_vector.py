@@ -135,6 +135,7 @@ def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
     shapes += [(1, 1, 128, 768, 8), (2, 1, 3136, 64, 32)]
     shapes += [(4, 4, 3136, 16, 64), (4, 16, 98, 16, 64), (4, 1, 200, 16, 8), (6, 4, 3136, 16, 64), (6, 1, 50, 16, 8)]
     shapes += [(5, 4, 3136, 16, 64, 7), (5, 4, 784, 16, 64, 1), (5, 2, 3136, 16, 64, 56), (5, 12, 49, 16, 64, 49)]
+    shapes += [(5, 64, 16, 16, 64, 16), (7, 4, 784, 16, 64, 1), (7, 64, 32, 16, 64, 16), (7, 12, 208, 16, 64, 16)]
     for operation, heads, pixels, channels, lines, *words in shapes:
         sizes_of = [str(n) for n in (operation, heads, pixels, channels, lines, *words)]
         interleaves = VectorOperation(operation) is VectorOperation.INTERLEAVE
