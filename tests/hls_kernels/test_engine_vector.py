@@ -58,6 +58,9 @@ MUTATIONS = {
     "place of a word": Mutation("vector/interleave.hpp", "if (from_other)\n            other_place",
                                 "if (true)\n            other_place"),
     "last line": Mutation("vector/interleave.hpp", "words = job.p.plane << LINE_SHIFT", "words = job.c.pixels"),
+    "exchange of channels": Mutation("vector/transpose.hpp", "second ? lower : upper", "second ? upper : lower"),
+    "bit of a word's number": Mutation("vector/transpose.hpp", "twos_.next(b, n[1])", "twos_.next(b, n[2])"),
+    "latency of a tile": Mutation("vector/transpose.hpp", "TILE_LATENCY = CHANNELS - 1", "TILE_LATENCY = CHANNELS"),
     "behind the last word": Mutation("vector/interleave.hpp", "real = n < pixels;", "real = true;"),
     "told of each group": Mutation("vector/move.hpp", "if (moves_words(c) && !ends) continue;", ""),
     "a group of a block": Mutation("vector/move.hpp", f"first != 0) break;\n{_GROUP}                progress",
@@ -132,6 +135,7 @@ def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
     shapes += [(1, 1, 128, 768, 8), (2, 1, 3136, 64, 32)]
     shapes += [(4, 4, 3136, 16, 64), (4, 16, 98, 16, 64), (4, 1, 200, 16, 8), (6, 4, 3136, 16, 64), (6, 1, 50, 16, 8)]
     shapes += [(5, 4, 3136, 16, 64, 7), (5, 4, 784, 16, 64, 1), (5, 2, 3136, 16, 64, 56), (5, 12, 49, 16, 64, 49)]
+    shapes += [(5, 64, 16, 16, 64, 16), (7, 4, 784, 16, 64, 1), (7, 64, 32, 16, 64, 16), (7, 12, 208, 16, 64, 16)]
     for operation, heads, pixels, channels, lines, *words in shapes:
         sizes_of = [str(n) for n in (operation, heads, pixels, channels, lines, *words)]
         interleaves = VectorOperation(operation) is VectorOperation.INTERLEAVE

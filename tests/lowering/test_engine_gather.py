@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from fpga_dynamo.codegen.engine.gather import Run, Source, compact, copied
+from fpga_dynamo.codegen.engine.gather import Gather, Run, Source, compact, copied, transposed
 from fpga_dynamo.codegen.engine.maps import Map, RefusedError
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
@@ -253,6 +253,29 @@ def element(view: View, index: tuple[int, ...]) -> tuple[int, int, int]:
     return (image, *divmod(rest, PIXEL))
 
 
+def word(of: Map, place: tuple[int, int, int]) -> int:
+    image, pixel, channel = place
+    return (image * of.image_lines + channel // CHANNELS * of.plane) * SIZES.beat + pixel
+
+
+def gathered(commands: Iterable[Gather]) -> dict[int, tuple[int | None, int]]:
+    """Of each word of the target the one that is gathered for it, and where its plane begins."""
+    words: dict[int, tuple[int | None, int]] = {}
+    for command in commands:
+        for h0, h1 in itertools.product(*map(range, command.heads)):
+            at = plane = (command.output + h0 * command.output_head[0] + h1 * command.output_head[1]) * SIZES.beat
+            begin = command.input + h0 * command.input_head[0] + h1 * command.input_head[1]
+            left = command.pixels
+            for run in command.runs:
+                for n in range(min(run.words, left)):
+                    assert at not in words
+                    words[at] = None if run.source is Source.FILL else begin + run.first + n, plane
+                    at += 1
+                left -= run.words
+            assert sum(run.words for run in command.runs) == -(-command.pixels // SIZES.beat) * SIZES.beat
+    return words
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_copy_puts_every_element_to_its_place(seed: int) -> None:
     draw = random.Random(seed)
@@ -267,32 +290,40 @@ def test_a_copy_puts_every_element_to_its_place(seed: int) -> None:
         target = compact(source, SIZES, shape)
     s, t = source.buffer, target.buffer
     assert isinstance(s, Map) and isinstance(t, Map)
-    words: dict[int, int | None] = {}
-    for command in copied(source, target, SIZES, "it", index):
-        for h0, h1 in itertools.product(*map(range, command.heads)):
-            at = (command.output + h0 * command.output_head[0] + h1 * command.output_head[1]) * SIZES.beat
-            begin = command.input + h0 * command.input_head[0] + h1 * command.input_head[1]
-            left = command.pixels
-            for run in command.runs:
-                for n in range(min(run.words, left)):
-                    assert at not in words
-                    words[at] = None if run.source is Source.FILL else begin + run.first + n
-                    at += 1
-                left -= run.words
-            assert sum(run.words for run in command.runs) == -(-command.pixels // SIZES.beat) * SIZES.beat
-
-    def word(of: Map, place: tuple[int, int, int]) -> int:
-        image, pixel, channel = place
-        return (image * of.image_lines + channel // CHANNELS * of.plane) * SIZES.beat + pixel
-
+    words = gathered(copied(source, target, SIZES, "it", index))
     for place in itertools.product(*map(range, target.shape)):
         of = tuple(index[d][i] if d in index else i for d, i in enumerate(place))
-        found = words[word(t, element(target, place))]
+        found, _ = words[word(t, element(target, place))]
         if None in of:
             assert found is None
         else:
             wanted = element(source, tuple(i for i in of if i is not None))
             assert found == word(s, wanted)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_transpose_puts_every_element_to_its_place(seed: int) -> None:
+    """Of 16 words that are gathered, channel k of word l becomes channel l of word k."""
+    draw = random.Random(seed)
+    source = random_view(draw, Map(draw.randint(1, 3), draw.randint(1, 40), draw.choice([16, 48]), SIZES, "source"))
+    of = source.strides.index(CHANNEL)
+    to, *others = draw.sample([d for d in range(4) if d != of], 3)
+    strides, step = [0] * 4, 1
+    for d in others:
+        strides[d], step = step * IMAGE, step * source.shape[d]
+    strides[of], strides[to] = PIXEL, CHANNEL
+    s, t = source.buffer, Map(step, source.shape[of], source.shape[to], SIZES, "target")
+    target = View(t, source.shape, tuple(strides))
+    assert isinstance(s, Map)
+    commands = transposed(source, target, of, to, SIZES, "it")
+    assert all(command.transposes and command.pixels % CHANNELS == 0 for command in commands)
+    words = gathered(commands)
+    for place in itertools.product(*map(range, target.shape)):
+        wanted, mine = element(source, place), element(target, place)
+        at = word(t, mine)
+        number = (at - words[at][1]) % CHANNELS
+        found, _ = words[at - number + mine[2] % CHANNELS]
+        assert found == word(s, wanted) and wanted[2] % CHANNELS == number
 
 
 def test_channels_that_would_leave_their_block_are_refused() -> None:

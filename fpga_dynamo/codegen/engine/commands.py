@@ -68,13 +68,12 @@ class Lists:
 class CommandEmitter(Packer):
     """Appends commands to the lists of launches, cut for the engine, and places maps and parameters.
 
-    lists: what was emitted. identities: maps of identity matrices that have been copied, by size.
+    lists: what was emitted.
     """
 
     def __init__(self, graph: GraphInfo, engine: EngineTarget) -> None:
         self.graph, self.engine, self.sizes = graph, engine, engine.sizes
         self.lists = Lists()
-        self.identities: dict[int, Map] = {}
         self.weights: dict[tuple[Any, ...], WeightBuffer] = {}
         self._placed: dict[int, int] = {}
         self._node: Node | None = None

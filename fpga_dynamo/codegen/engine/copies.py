@@ -8,7 +8,7 @@ from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
 from fpga_dynamo.ir.view import Buffer, View, ceil_div, dense, numel
 
 from .commands import CommandEmitter
-from .gather import LINE_RUNS, Gather, Index, compact, copied, pack_runs
+from .gather import LINE_RUNS, Gather, Index, compact, copied, pack_runs, transposed
 from .maps import Images, Map, RefusedError, as_map, dense_view, images_of, rows_of
 from .reorder import reordered
 from .sizes import CHANNELS
@@ -100,13 +100,23 @@ class CopyEmitter(CommandEmitter):
         for command in commands:
             self.gather(command, s, t, filling=filling)
 
+    def transpose(self, source: View, target: View, of: int, to: int, what: str, filling: int) -> None:
+        """Commands that copy a view whose channels are dimension `of` to one whose channels are dimension `to`.
+
+        As :func:`transposed`. filling: of channels that fill up a block. Raises RefusedError, about `what`.
+        """
+        s, t = source.buffer, target.buffer
+        assert isinstance(s, Map) and isinstance(t, Map)
+        for command in transposed(source, target, of, to, self.sizes, what):
+            self.gather(command, s, t, filling=filling)
+
     def gather(self, of: Gather, x: Map, out: Map, *, filling: int = 0) -> None:
         """A command that gathers words of a map. filling: of words that have no source."""
         runs = tuple((int(run.source), run.first, run.words) for run in of.runs)
         name = f"{len(runs)} runs of {out.name}"
         table = self.put(self.pack(pack_runs, (runs, filling), [], 16 * ceil_div(len(runs), LINE_RUNS), name))
         command = VectorCommand(
-            operation=VectorOperation.GATHER,
+            operation=VectorOperation.TRANSPOSE if of.transposes else VectorOperation.GATHER,
             channels=CHANNELS,
             pixels=of.pixels,
             heads=of.heads,

@@ -3,13 +3,14 @@
 A word is 16 channels of a pixel. What moves whole words is a sum of steps along the dimensions of a view, for the
 source as for the target. Dimensions within a plane of the target become a table of runs. Of the others, from block to
 block and from image to image, two become the heads of a command. Each index of the rest is a command of its own.
+Where the channels of the target are another dimension than those of the source, tiles of 16 words are transposed.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import prod
 
@@ -50,7 +51,7 @@ class Gather:
     """A command: `pixels` words of each plane of the target.
 
     input: words from the begin of its map. output: lines. heads: planes, outer and inner ones, with as many words or
-    lines from one to the next.
+    lines from one to the next. transposes: each 16 words, which become channels.
     """
 
     runs: tuple[Run, ...]
@@ -60,6 +61,7 @@ class Gather:
     heads: tuple[int, int] = (1, 1)
     input_head: tuple[int, int] = (0, 0)
     output_head: tuple[int, int] = (0, 0)
+    transposes: bool = False
 
     @property
     def taken(self) -> int:
@@ -92,10 +94,53 @@ def copied(
 
     Raises RefusedError, about `what`.
     """
+    inner, outer = _dimensions(source, target, sizes, what, index or {})
+    return _gathers(source, target, inner, outer, sizes, what)
+
+
+def transposed(source: View, target: View, of: int, to: int, sizes: EngineSizes, what: str) -> list[Gather]:
+    """The commands that copy `source`, with dimension `of` as channels, to `target`, whose channels are dimension `to`.
+
+    Both begin with a block, and dimension `of` has a multiple of 16. Raises RefusedError, about `what`.
+    """
+    s, t = source.buffer, target.buffer
+    assert isinstance(s, Map) and isinstance(t, Map) and source.shape[of] % CHANNELS == 0
+    inner: list[_Dimension] = [_Dimension(source.shape[of] // CHANNELS, s.plane * sizes.beat, CHANNELS)]
+    outer: list[_Dimension] = []
+    for n, (size, a, b) in enumerate(zip(target.shape, source.strides, target.strides, strict=True)):
+        if n in (of, to) or size == 1:
+            continue
+        if _channel(a) % CHANNELS or _channel(b) % CHANNELS:
+            raise RefusedError(f"{what} has another order of channels, and the engine moves blocks of {CHANNELS}")
+        (inner if _is_in_plane(b) else outer).append(_Dimension(size, _word(a, s, sizes), _word(b, t, sizes)))
+    if target.strides[of] != PIXEL:
+        raise RefusedError(f"{what} has gaps")
+    step, (whole, rest) = _word(source.strides[to], s, sizes), divmod(source.shape[to], CHANNELS)
+    plane = t.plane * sizes.beat
+    tile = _Dimension(CHANNELS, step, 1)
+    tiles = _Dimension(whole, CHANNELS * step, plane)
+    found = _gathers(source, target, [*inner, tile], [*outer, tiles], sizes, what) if whole else []
+    if rest:
+        last = _Dimension(CHANNELS, step, 1, (*range(rest), *(None,) * (CHANNELS - rest)))
+        places = whole * CHANNELS * step, whole * plane
+        found += _gathers(source, target, [*inner, last], outer, sizes, what, places)
+    return [replace(gather, transposes=True) for gather in found]
+
+
+def _gathers(
+    source: View,
+    target: View,
+    inner: list[_Dimension],
+    outer: list[_Dimension],
+    sizes: EngineSizes,
+    what: str,
+    places: tuple[int, int] = (0, 0),
+) -> list[Gather]:
+    """The commands of dimensions within a plane of the target and of the others. places: words behind both offsets."""
     s, t = source.buffer, target.buffer
     assert isinstance(s, Map) and isinstance(t, Map)
-    inner, outer = _dimensions(source, target, sizes, what, index or {})
-    begin, to = _word(source.offset, s, sizes), _word(target.offset, t, sizes)
+    inner = _in_order(inner, what)
+    begin, to = _word(source.offset, s, sizes) + places[0], _word(target.offset, t, sizes) + places[1]
     pixels = prod(d.size for d in inner)
     beat = sizes.beat
     if to % beat or (pixels % beat and to % (t.plane * beat) + pixels != t.pixels):
@@ -222,7 +267,7 @@ def _runs(inner: Sequence[_Dimension]) -> list[Run]:
 def _dimensions(
     source: View, target: View, sizes: EngineSizes, what: str, index: Mapping[int, Index]
 ) -> tuple[list[_Dimension], list[_Dimension]]:
-    """The dimensions within a plane of the target, from outermost to innermost, and the others."""
+    """The dimensions within a plane of the target, and the others."""
     s, t = source.buffer, target.buffer
     assert isinstance(s, Map) and isinstance(t, Map)
     inner: list[_Dimension] = []
@@ -239,7 +284,7 @@ def _dimensions(
         if _channel(a) % CHANNELS or _channel(b) % CHANNELS:
             raise RefusedError(f"{what} has another order of channels, and the engine moves blocks of {CHANNELS}")
         d = _Dimension(count, _word(a, s, sizes), _word(b, t, sizes), index.get(n))
-        (inner if b % IMAGE >= PIXEL and _channel(b) == 0 and b < IMAGE else outer).append(d)
+        (inner if _is_in_plane(b) else outer).append(d)
     for view in (source, target):
         first = _channel(view.offset)
         if first % CHANNELS:
@@ -247,13 +292,23 @@ def _dimensions(
         # The channels that fill a block go along.
         if not ends_with_blocks(view, channels):
             raise RefusedError(f"{what} ends within a block of {CHANNELS} channels")
-    inner.sort(key=lambda d: (-d.target, -d.size))
+    return inner, outer
+
+
+def _in_order(inner: Sequence[_Dimension], what: str) -> list[_Dimension]:
+    """From outermost to innermost in the target's plane, which they fill."""
+    found = sorted(inner, key=lambda d: (-d.target, -d.size))
     step = 1
-    for d in reversed(inner):
+    for d in reversed(found):
         if d.target != step:
             raise RefusedError(f"{what} has gaps")
         step *= d.size
-    return inner, outer
+    return found
+
+
+def _is_in_plane(stride: int) -> bool:
+    """Whether a stride leads from pixel to pixel of an image."""
+    return PIXEL <= stride < IMAGE and _channel(stride) == 0
 
 
 def _channel(stride: int) -> int:

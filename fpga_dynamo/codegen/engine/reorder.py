@@ -1,12 +1,13 @@
-"""Elements of int8 maps in an order that words alone cannot have: channels by products with 0 and 1, which are exact.
+"""Elements of int8 maps in an order that words alone cannot have.
 
-Pixels become channels by a product of an identity matrix with the map as second operand, a head for each image.
-Channels move to other places by a product of 1 x 1.
+Pixels become channels by tiles that the vector side transposes. Channels move to other places by a product of 1 x 1
+with 0 and 1, which is exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -17,31 +18,29 @@ import torch
 from fpga_dynamo.codegen.requantize import channels, factor
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
 from fpga_dynamo.ir.elements import I8
-from fpga_dynamo.ir.view import Buffer, View, ceil_div
+from fpga_dynamo.ir.view import Buffer, View, ceil_div, dense
 from fpga_dynamo.ir.weights import Packer
 
-from .command import MacCommand, WeightKind
-from .gather import ConstantLayout, pack_constant
+from .command import MacCommand
 from .layout import pack_weight, weight_bytes
 from .maps import Images, Map, RefusedError, ends_with_blocks
 from .parts import Part
-from .sizes import LINE_BYTES, EngineSizes
+from .sizes import EngineSizes
 
 _WORDS = 3 * CHANNELS
 """Of a block's parameters: offset, scale and bias of each channel."""
 
 
 class Commands(Packer, Protocol):
-    """What an emitter offers: packs, and commands. identities: maps of identity matrices, by size."""
+    """What an emitter offers: packs, and commands."""
 
     sizes: EngineSizes
-    identities: dict[int, Map]
 
     def put(self, buffer: Buffer) -> int: ...
 
     def copy(self, source: View, target: View, what: str, *, filling: int = 0, words_only: bool = False) -> None: ...
 
-    def copy_constant(self, of: Map, content: Buffer) -> None: ...
+    def transpose(self, source: View, target: View, of: int, to: int, what: str, filling: int) -> None: ...
 
     def mac(
         self,
@@ -51,9 +50,7 @@ class Commands(Packer, Protocol):
         params: Callable[[MacCommand, int], int],
         weight: Callable[[Part], int] | None = None,
         *,
-        second: Images | None = None,
         residual: Images | None = None,
-        macs: int = 0,
     ) -> None: ...
 
 
@@ -69,8 +66,9 @@ def reordered(source: View, target: View, emitter: Commands, what: str, filling:
     source, target_of = _in_blocks(source, emitter, filling), _in_blocks_of_target(target, emitter, what)
     of, to = _channel_dimension(source), _channel_dimension(target_of)
     if of is not None and to is not None and of != to:
-        source = _transposed(source, of, to, emitter, what, filling)
-    emitter.copy(source, target_of, what, filling=filling, words_only=True)
+        _transpose(source, target_of, of, to, emitter, what, filling)
+    else:
+        emitter.copy(source, target_of, what, filling=filling, words_only=True)
     if target_of is not target:
         _close_up(target_of, target, emitter)
 
@@ -84,52 +82,41 @@ def _channel_dimension(view: View) -> int | None:
 # --- pixels as channels -----------------------------------------------------------------------------------------------
 
 
-def _transposed(view: View, of: int, to: int, emitter: Commands, what: str, filling: int) -> View:
-    """The elements of a view whose channels are dimension `of`, in a map whose channels are dimension `to`."""
-    strides, step = [CHANNEL] * len(view.shape), 1
-    for d in reversed(range(len(view.shape))):
-        if d not in (of, to):
-            strides[d] = step * IMAGE
-            step *= view.shape[d]
-    pixels, depth = view.shape[to], view.shape[of]
-    strides[of], strides[to] = CHANNEL, PIXEL
-    matrices = Map(step, pixels, depth, emitter.sizes, view.buffer.name)
-    emitter.copy(view, View(matrices, view.shape, tuple(strides)), what, words_only=True)
-    strides[of], strides[to] = PIXEL, CHANNEL
+def _transpose(view: View, target: View, of: int, to: int, emitter: Commands, what: str, filling: int) -> None:
+    """Copies a view whose channels are dimension `of` to one whose channels are dimension `to`: at once, or through
+    maps of their own whose images are the other dimensions."""
+    depth = ceil_div(view.shape[of], CHANNELS) * CHANNELS  # what fills up the last block fills up a plane
+    if depth == view.shape[of] or _ends_plane(target, of, depth, emitter.sizes):
+        with suppress(RefusedError):
+            return emitter.transpose(_of_size(view, of, depth), _of_size(target, of, depth), of, to, what, filling)
+    others = [1 if d in (of, to) else size for d, size in enumerate(view.shape)]
+    step, pixels = prod(others), view.shape[to]
+    strides = [n * IMAGE for n in dense(others)]
     result = Map(step, depth, pixels, emitter.sizes, view.buffer.name)
-    rows = Images(result, step, pixels, 1, depth)
-    command = MacCommand(
-        weight_kind=WeightKind.MAP,
-        weight_plane=matrices.plane,
-        in_blocks=ceil_div(depth, CHANNELS),
-        in_width=depth,
-        out_blocks=ceil_div(pixels, CHANNELS),
-        out_width=depth,
-        group_in=depth,
-        group_out=ceil_div(pixels, CHANNELS) * CHANNELS,
-        heads=(1, step),
-        weight_head=(0, matrices.image_lines),
-        output_head=(0, result.image_lines),
-        zero=filling,
-    )
-    ones = Images(_identity(depth, emitter), 1, depth, 1, depth)
-    params = _exact((True,) * pixels, filling, emitter)
-    emitter.mac(command, ones, rows, params, second=Images(matrices, step, depth, 1, pixels))
-    return View(result, view.shape, tuple(strides), 0, view.dtype)
+    strides[of], strides[to] = PIXEL, CHANNEL
+    own = View(result, view.shape, tuple(strides), 0, view.dtype)
+    try:
+        emitter.transpose(_of_size(view, of, depth), _of_size(own, of, depth), of, to, what, filling)
+    except RefusedError:
+        matrices = Map(step, pixels, view.shape[of], emitter.sizes, view.buffer.name)
+        strides[of], strides[to] = CHANNEL, PIXEL
+        apart = View(matrices, view.shape, tuple(strides), 0, view.dtype)
+        emitter.copy(view, apart, what, words_only=True)
+        emitter.transpose(_of_size(apart, of, depth), _of_size(own, of, depth), of, to, what, filling)
+    emitter.copy(own, target, what, words_only=True)
 
 
-def _identity(size: int, emitter: Commands) -> Map:
-    """The map of an identity matrix, which is copied once."""
-    if size in emitter.identities:
-        return emitter.identities[size]
-    of = emitter.identities[size] = Map(1, size, size, emitter.sizes, f"identity of {size}")
-    settings = ConstantLayout((size, size), (PIXEL, CHANNEL), 1, of.blocks, of.plane, 0)
-    emitter.copy_constant(of, emitter.pack(pack_identity, settings, [], of.lines * LINE_BYTES, of.name, I8))
-    return of
+def _of_size(view: View, dim: int, size: int) -> View:
+    shape = (*view.shape[:dim], size, *view.shape[dim + 1 :])
+    return View(view.buffer, shape, view.strides, view.offset, view.dtype)
 
 
-def pack_identity(settings: ConstantLayout) -> torch.Tensor:
-    return pack_constant(settings, torch.eye(settings.shape[0], dtype=torch.int8))
+def _ends_plane(view: View, dim: int, size: int, sizes: EngineSizes) -> bool:
+    """Whether nothing but the end of a plane follows a dimension of pixels, and it has room for so many."""
+    of = view.buffer
+    assert isinstance(of, Map)
+    first = view.offset % IMAGE // PIXEL
+    return first + view.shape[dim] == of.pixels and first + size <= of.plane * sizes.beat
 
 
 # --- channels in other places -----------------------------------------------------------------------------------------

@@ -37,9 +37,9 @@ _FLOATS_COLLECT, _FLOATS_WEIGH, _FLOATS_ROW, _FLOATS_APPLY = 30, 48, 92, 24
 """The same of floats; row: cycles spent once a row, before its second sweep and before its third."""
 _GATHER_BITS = 20
 """Of the numbers of words and runs of a block that words are moved to."""
-_REQUESTS, _GATHER, _RUN = 70, 4, 10
-"""Of gather: cycles until the first runs are asked for, those of a head beside its words, and of a run beside its words
-where several units share a network."""
+_REQUESTS, _GATHER, _RUN, _TILE = 70, 4, 10, 15
+"""Of gather: cycles until the first runs are asked for, those of a head beside its words, of a run beside its words
+where several units share a network, and from a tile's first word to that of its transpose."""
 _RUNS_AHEAD, _LINE_RUNS = 16, 4
 """Runs that are asked for at a time, and of a line of their table."""
 _EXPONENTIALS, _TABLE = 256, 256
@@ -60,6 +60,7 @@ class VectorOperation(IntEnum):
     INTERLEAVE = 4
     GATHER = 5
     CONSTANT = 6
+    TRANSPOSE = 7
 
 
 class VectorFlags(IntFlag):
@@ -149,7 +150,11 @@ class VectorCommand:
 
     @property
     def gathers(self) -> bool:
-        return self.operation is VectorOperation.GATHER
+        return self.operation in (VectorOperation.GATHER, VectorOperation.TRANSPOSE)
+
+    @property
+    def transposes(self) -> bool:
+        return self.operation is VectorOperation.TRANSPOSE
 
     @property
     def constant_lines(self) -> int:
@@ -328,24 +333,32 @@ def _interleave_stores(
 ) -> tuple[list[tuple[int, float]], float]:
     """Of words that pass one by one, block after block: the loaders are ahead by what their streams hold."""
     first, second, plane = c.planes(sizes)
-    load, passed, found = max(begin, there(None)), 0.0, []
+    load, passed = max(begin, there(None)), 0.0
+    found: list[tuple[int, float]] = []
     moved = round((first + second + plane) / memory.lines_per_cycle)
     for _head in range(c.heads[0] * c.heads[1]):
         loaded = _GROUP + memory.read + max(first, second) * sizes.line_beats
         load = max(load + loaded, passed)
         start = max(passed, load - loaded + _GROUP + memory.read)
         passed = max(start + _GROUP + max(c.pixels, moved), load) + _INTERLEAVE
-        store = _store_of_words(c, plane, passed, store)
-        found += [(0, store + memory.write)] * ceil_div(plane, c.group_lines)
+        store = _store_words(c, plane, memory, passed, store, found)
     return found, load
 
 
-def _store_of_words(c: VectorCommand, plane: int, passed: float, store: float) -> float:
-    """When the store has done with the words of a plane, of which the last one passes at `passed`."""
+def _store_words(
+    c: VectorCommand, plane: int, memory: Memory, passed: float, store: float, found: list[tuple[int, float]]
+) -> float:
+    """When the store has done with the words of a plane, of which the last one passes at `passed`; adds to `found`.
+
+    It then tells of the plane before, and waits for the answer to that.
+    """
     groups = ceil_div(plane, c.group_lines)
     stored = plane + groups * (_GROUP + _BURST)
     last = plane - (groups - 1) * c.group_lines
-    return max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
+    before = found[-1][1] if found else 0.0
+    store = max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
+    found += [(0, store + memory.write)] * groups
+    return max(store, before + _MOVE)
 
 
 def _gather_stores(
@@ -369,11 +382,13 @@ def _gather_stores(
         waiting = c.runs * memory.read / _RUNS_AHEAD
     words = plane * sizes.beat + (_RUN * c.runs if memory.units > 1 else 0)
     head = max(words, waiting, moved) + _GROUP + _GATHER
-    load, found = max(load, begin + memory.read) + _REQUESTS + (memory.read if c.gathers else 0.0), []
+    if c.transposes:
+        head = max(head, words + _TILE + _GROUP)
+    load = max(load, begin + memory.read) + _REQUESTS + (memory.read if c.gathers else 0.0)
+    found: list[tuple[int, float]] = []
     for _head in range(heads):
         load += head
-        store = _store_of_words(c, plane, load, store)
-        found += [(0, store + memory.write)] * ceil_div(plane, c.group_lines)
+        store = _store_words(c, plane, memory, load, store, found)
     return found, load
 
 

@@ -8,7 +8,7 @@ namespace engine {
 inline const char* refusal(const vector_command& c) {
     if (!ENGINE_HAS_VECTOR) return "needs the vector side, which this engine does not have";
     if (c.opcode != ENGINE_VECTOR) return "has an opcode that is none of the vector side's";
-    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_CONSTANT) return "has an unknown operation";
+    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_TRANSPOSE) return "has an unknown operation";
     if (c.operation >= VECTOR_GATHER && !gathers(c) && !is_constant(c))
         return "gathers words or copies constants, which this engine cannot do";
     for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
@@ -35,11 +35,13 @@ inline const char* refusal(const vector_command& c) {
         if (rows * of_input != c.taken[0] || rows * (c.row - of_input) != c.taken[1])
             return "takes other words than its maps have";
     }
+    if (moves_words(c) && !interleaves(c) && (c.turns[0] || c.turns[1] || c.row)) return "has turns, but one map";
     if (gathers(c)) {
         if (c.flags || c.channels > CHANNELS) return "gathers more than words of one block";
         if (c.runs < 1 || c.taken[0] < 1) return "has a size that is not positive";
         if ((c.runs | c.taken[0] | c.pixels) >> GATHER_BITS) return "gathers from more words than are counted";
         if (has_other(c)) return "has a second operand beside the map that it gathers from";
+        if (transposes(c) && c.pixels % CHANNELS) return "transposes tiles of fewer than 16 words";
     }
     if (is_constant(c) && c.pixels >> GATHER_BITS) return "copies more words than are counted";
     if (is_constant(c) && (c.flags || c.channels > CHANNELS || has_other(c)))

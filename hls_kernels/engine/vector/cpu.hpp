@@ -105,6 +105,12 @@ private:
             to += count;
             left -= count;
         }
+        if (transposes(c_))
+            for (word_t* tile = to - c_.pixels; tile < to; tile += CHANNELS) transpose(tile);
+    }
+    static void transpose(word_t* tile) {
+        for (int k = 0; k < CHANNELS; k++)
+            for (int l = 0; l < k; l++) std::swap(tile[k].lane[l], tile[l].lane[k]);
     }
     int32_t exponential(const row_sums_t& sums, int8_t key, int8_t mask) const {
         return mask ? 0 : static_cast<int32_t>(exponentials_[distance(sums.greatest, key)]);

@@ -203,16 +203,6 @@ gather_heads:
     }
 }
 
-// The lines of a block on their way to store.
-inline void pass_block(line_stream& in, const vector_job_t& job, short_stream& out) {
-    PIPELINED(pass_lines) for (number<GATHER_BITS> n = 0; n < job.p.plane; n++) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 1 max = (1 << GATHER_BITS)
-        ITERATION(pass_lines);
-        out.write(in.read());
-    }
-}
-
 #endif
 
 }  // namespace engine

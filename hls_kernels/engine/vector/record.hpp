@@ -17,6 +17,7 @@ enum vector_operation : int32_t {
     VECTOR_INTERLEAVE = 4,
     VECTOR_GATHER = 5,
     VECTOR_CONSTANT = 6,
+    VECTOR_TRANSPOSE = 7,
 };
 
 // Where a run of gather begins.
@@ -55,6 +56,9 @@ enum vector_flags : int32_t {
 // counts its words, at least one. So pixels are permuted, repeated and padded. A run of GATHER_FILL has the four channels of
 // the third number, again and again. The others lie within the `taken[0]` words of the input, and lengths add up to the words
 // of the output's lines; neither is checked on a card.
+//
+// Transpose gathers words in the same way, and transposes each 16 of them: channel k of word l of 16 becomes channel l of word
+// k. So pixels become channels. A block has a multiple of 16 words.
 //
 // Constant copies its params, which are the lines of all heads' blocks, to the output.
 //
@@ -103,7 +107,7 @@ struct vector_command {
     int32_t high;
     int32_t peers;     // peer_operands
     int32_t plane;     // lines from a block of all maps to the next; 0: as many as the pixels take
-    int32_t turns[2];  // of interleave, as the rest: words of the input, then of other
+    int32_t turns[2];  // of interleave, as the rest, else 0: words of the input, then of other
     int32_t row;       // words of the output until it begins with the input again
     int32_t taken[2];  // words of the input and of other that the output's pixels take, or runs may name
     int32_t runs;      // of gather: in the table
@@ -118,7 +122,10 @@ inline bool is_shared(const vector_command& c) { return (c.flags & VECTOR_SHARED
 inline bool is_wide(const vector_command& c) { return WIDE && (c.flags & VECTOR_WIDE) != 0; }
 inline bool is_causal(const vector_command& c) { return VECTOR_FLOATS && (c.flags & VECTOR_CAUSAL) != 0; }
 inline bool interleaves(const vector_command& c) { return !VECTOR_FLOATS && c.operation == VECTOR_INTERLEAVE; }
-inline bool gathers(const vector_command& c) { return ENGINE_HAS_GATHER && c.operation == VECTOR_GATHER; }
+inline bool transposes(const vector_command& c) { return ENGINE_HAS_GATHER && c.operation == VECTOR_TRANSPOSE; }
+inline bool gathers(const vector_command& c) {
+    return ENGINE_HAS_GATHER && (c.operation == VECTOR_GATHER || c.operation == VECTOR_TRANSPOSE);
+}
 inline bool is_constant(const vector_command& c) { return ENGINE_HAS_GATHER && c.operation == VECTOR_CONSTANT; }
 // Words pass by the lanes as they are, and a head is one block.
 inline bool moves_words(const vector_command& c) { return interleaves(c) || gathers(c) || is_constant(c); }

@@ -275,13 +275,15 @@ private:
             place(in);
         }
         matrix out = in;
+        const bool turned = random.chance(0.4);
         out.rows = random.integer(1, random.chance(0.8) ? 80 : 700);
+        if (turned) out.rows = (out.rows + 15) / 16 * 16;
         out.producer = size();
         place(out);
         vector_command c = {};
         c.opcode = engine::ENGINE_VECTOR;
         c.slices = 1;
-        c.operation = engine::VECTOR_GATHER;
+        c.operation = turned ? engine::VECTOR_TRANSPOSE : engine::VECTOR_GATHER;
         c.channels = 16;
         c.pixels = out.rows;
         c.low = -128;
@@ -387,7 +389,8 @@ private:
     void reference(const vector_command& c, std::vector<line_t>& memory) const {
         if (c.operation == engine::VECTOR_INTERLEAVE) return reference_of_turns(c, memory);
         const std::vector<line_t>& params = all_parameters();
-        if (c.operation == engine::VECTOR_GATHER) return reference_of_runs(c, params, memory);
+        if (c.operation == engine::VECTOR_GATHER || c.operation == engine::VECTOR_TRANSPOSE)
+            return reference_of_runs(c, params, memory);
         if (c.operation == engine::VECTOR_CONSTANT) {
             for (int64_t word = 0; word < int64_t{c.heads[1]} * c.output_head[1] * 4; word++)
                 if (word % (c.output_head[1] * 4) < c.pixels)
