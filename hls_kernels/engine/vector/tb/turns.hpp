@@ -47,8 +47,8 @@ inline void reference_of_runs(const vector_command& c, const std::vector<line_t>
             for (uint32_t w = 0; w < words && to < c.pixels; w++, to++)
                 for (int k = 0; k < 16; k++) {
                     const bool turned = c.operation == engine::VECTOR_TRANSPOSE;
-                    uint8_t& result =
-                        turned ? byte_of(memory, begins, to - to % 16 + k, to % 16) : byte_of(memory, begins, to, k);
+                    uint8_t& result = turned ? byte_of(memory, begins, to - to % 16 + k, to % 16)
+                                             : byte_of(memory, begins, to, k);
                     result = begin >> 30 == 1 ? entries.byte[n % 4 * 16 + 8 + k % 4]
                                               : byte_of(source, 0, from + int64_t{begin & 0x3fffffff} + w, k);
                 }
