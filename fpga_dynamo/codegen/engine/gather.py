@@ -17,7 +17,7 @@ from math import prod
 import torch
 
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
-from fpga_dynamo.ir.view import View
+from fpga_dynamo.ir.view import View, ceil_div
 
 from .maps import Map, RefusedError, ends_with_blocks
 from .sizes import LINE_BYTES, EngineSizes
@@ -110,8 +110,7 @@ def transposed(source: View, target: View, of: int, to: int, sizes: EngineSizes,
     for n, (size, a, b) in enumerate(zip(target.shape, source.strides, target.strides, strict=True)):
         if n in (of, to) or size == 1:
             continue
-        if _channel(a) % CHANNELS or _channel(b) % CHANNELS:
-            raise RefusedError(f"{what} has another order of channels, and the engine moves blocks of {CHANNELS}")
+        _refuse_channels(what, a, b)
         (inner if _is_in_plane(b) else outer).append(_Dimension(size, _word(a, s, sizes), _word(b, t, sizes)))
     if target.strides[of] != PIXEL:
         raise RefusedError(f"{what} has gaps")
@@ -149,12 +148,12 @@ def _gathers(
     if prod(d.size for d in singles) > _MOST_COMMANDS:
         raise RefusedError(f"{what} takes more than {_MOST_COMMANDS} commands to reorder")
     two = [*(_Dimension(1, 0, 0) for _ in range(2 - len(heads))), *heads]
-    found = []
+    inner_runs, found = _runs(inner), []
     for place in itertools.product(*(range(d.size) for d in singles)):
         sources = [d.places[i] for i, d in zip(place, singles, strict=True)]
         steps = [i * d.source for i, d in zip(sources, singles, strict=True) if i is not None]
         first = begin + sum(steps)
-        runs = [Run(Source.FILL, 0, pixels)] if None in sources else _runs(inner)
+        runs = [Run(Source.FILL, 0, pixels)] if None in sources else inner_runs
         found.append(
             Gather(
                 filled(runs, pixels, sizes),
@@ -277,12 +276,9 @@ def _dimensions(
         if size == 1 and n not in index:
             continue
         count = size
-        if a == CHANNEL and b == CHANNEL:
-            if n in index:
-                raise RefusedError(f"{what} has another order of channels, and the engine moves blocks of {CHANNELS}")
-            channels, count, a, b = size, -(-size // CHANNELS), CHANNELS, CHANNELS
-        if _channel(a) % CHANNELS or _channel(b) % CHANNELS:
-            raise RefusedError(f"{what} has another order of channels, and the engine moves blocks of {CHANNELS}")
+        if a == CHANNEL and b == CHANNEL and n not in index:
+            channels, count, a, b = size, ceil_div(size, CHANNELS), CHANNELS, CHANNELS
+        _refuse_channels(what, a, b)
         d = _Dimension(count, _word(a, s, sizes), _word(b, t, sizes), index.get(n))
         (inner if _is_in_plane(b) else outer).append(d)
     for view in (source, target):
@@ -293,6 +289,12 @@ def _dimensions(
         if not ends_with_blocks(view, channels):
             raise RefusedError(f"{what} ends within a block of {CHANNELS} channels")
     return inner, outer
+
+
+def _refuse_channels(what: str, *strides: int) -> None:
+    """Raises RefusedError if strides lead from channel to channel within a block."""
+    if any(_channel(stride) % CHANNELS for stride in strides):
+        raise RefusedError(f"{what} has another order of channels, and the engine moves blocks of {CHANNELS}")
 
 
 def _in_order(inner: Sequence[_Dimension], what: str) -> list[_Dimension]:

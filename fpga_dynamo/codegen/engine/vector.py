@@ -348,9 +348,10 @@ def _interleave_stores(
 def _store_words(
     c: VectorCommand, plane: int, memory: Memory, passed: float, store: float, found: list[tuple[int, float]]
 ) -> float:
-    """When the store has done with the words of a plane, of which the last one passes at `passed`; adds to `found`.
+    """When the store can begin with the next plane; the groups of this one, and when they are written, go to `found`.
 
-    It then tells of the plane before, and waits for the answer to that.
+    passed: when the last word of the plane leaves the vector side. Between planes the store waits for the memory's
+    response to the plane before.
     """
     groups = ceil_div(plane, c.group_lines)
     stored = plane + groups * (_GROUP + _BURST)

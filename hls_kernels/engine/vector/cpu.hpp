@@ -92,7 +92,8 @@ private:
     void gather(int32_t head) const {
         const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
         const word_t* from = words(0) + c_.input + int64_t{h0} * c_.input_head[0] + int64_t{h1} * c_.input_head[1];
-        word_t* to = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]);
+        word_t* const target = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]);
+        word_t* to = target;
         int64_t left = c_.pixels;
         for (int32_t k = 0; k < c_.runs && left > 0; k++) {
             const run_t run = run_of(params_[k / LINE_RUNS], k % LINE_RUNS);
@@ -106,7 +107,7 @@ private:
             left -= count;
         }
         if (transposes(c_))
-            for (word_t* tile = to - c_.pixels; tile < to; tile += CHANNELS) transpose(tile);
+            for (int32_t word = 0; word < c_.pixels; word += CHANNELS) transpose(target + word);
     }
     static void transpose(word_t* tile) {
         for (int k = 0; k < CHANNELS; k++)

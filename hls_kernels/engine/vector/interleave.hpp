@@ -28,8 +28,8 @@ inline void move_block(line_stream& in, short_stream& other, const vector_job_t&
         const word_t x = word_of(input_line, static_cast<int>(input_place));
         const word_t r = word_of(other_line, static_cast<int>(other_place));
         const int in_tile = static_cast<int>(n) & (CHANNELS - 1);
-        const word_t turned = tile.next(x, in_tile);
-        add_word(line, transposed ? turned : from_other ? r : x);
+        const word_t of_tile = tile.next(x, in_tile);
+        add_word(line, transposed ? of_tile : from_other ? r : x);
         if (in_tile == TILE_LATENCY) comes = true;
         if (comes) {
             if (place == BEAT - 1) out.write(line);

@@ -6,7 +6,7 @@
 #include "../../tb/cuts.hpp"
 #include "../check.hpp"
 #include "../cpu.hpp"
-#include "turns.hpp"
+#include "reference.hpp"
 
 namespace bench {
 
@@ -75,7 +75,7 @@ public:
     void reference(std::vector<line_t>& memory) const {
         for (std::size_t i = 0; i < commands_.size(); i++)
             if (commands_[i].opcode == engine::ENGINE_VECTOR)
-                reference(commands_[i], memory);
+                reference_of(commands_[i], all_parameters(), memory);
             else  // checked by the MAC side's bench
                 engine::cpu_mac(copies_[i], memory.data(), all_parameters().data()).run();
     }
@@ -275,15 +275,15 @@ private:
             place(in);
         }
         matrix out = in;
-        const bool turned = random.chance(0.4);
+        const bool transposed = random.chance(0.4);
         out.rows = random.integer(1, random.chance(0.8) ? 80 : 700);
-        if (turned) out.rows = (out.rows + 15) / 16 * 16;
+        if (transposed) out.rows = (out.rows + 15) / 16 * 16;
         out.producer = size();
         place(out);
         vector_command c = {};
         c.opcode = engine::ENGINE_VECTOR;
         c.slices = 1;
-        c.operation = turned ? engine::VECTOR_TRANSPOSE : engine::VECTOR_GATHER;
+        c.operation = transposed ? engine::VECTOR_TRANSPOSE : engine::VECTOR_GATHER;
         c.channels = 16;
         c.pixels = out.rows;
         c.low = -128;
@@ -385,113 +385,6 @@ private:
         append(vector_command(), c);
     }
 
-    // record.hpp's definition, word for word.
-    void reference(const vector_command& c, std::vector<line_t>& memory) const {
-        if (c.operation == engine::VECTOR_INTERLEAVE) return reference_of_turns(c, memory);
-        const std::vector<line_t>& params = all_parameters();
-        if (c.operation == engine::VECTOR_GATHER || c.operation == engine::VECTOR_TRANSPOSE)
-            return reference_of_runs(c, params, memory);
-        if (c.operation == engine::VECTOR_CONSTANT) {
-            for (int64_t word = 0; word < int64_t{c.heads[1]} * c.output_head[1] * 4; word++)
-                if (word % (c.output_head[1] * 4) < c.pixels)
-                    std::memcpy(memory[static_cast<std::size_t>(c.output + word / 4)].byte + word % 4 * 16,
-                                params[static_cast<std::size_t>(c.params + word / 4)].byte + word % 4 * 16, 16);
-            return;
-        }
-        const std::vector<line_t> before = memory;  // the output may be an input
-        auto element = [&](const std::vector<line_t>& of, int64_t line, int64_t rows, int row, int channel) {
-            const int64_t at = engine::map_index(rows, row, channel);
-            return static_cast<int>(static_cast<int8_t>(
-                of[static_cast<std::size_t>(line + at / 64)].byte[static_cast<std::size_t>(at % 64)]));
-        };
-        auto number = [&](int64_t line, int64_t at) {
-            return engine::bits32_of(params[static_cast<std::size_t>(line + at / 16)], static_cast<int>(at % 16));
-        };
-        const int padded = (c.channels + 15) / 16 * 16;
-        int64_t params_lines = 0;
-        if (c.operation == engine::VECTOR_SOFTMAX) params_lines = 16;
-        if (c.operation == engine::VECTOR_NORM) params_lines = padded / 8;
-        for (int h0 = 0; h0 < c.heads[0]; h0++)
-            for (int h1 = 0; h1 < c.heads[1]; h1++)
-                for (int row = 0; row < c.pixels; row++) {
-                    std::vector<int> x(static_cast<std::size_t>(padded)), r(x.size(), 0);
-                    for (int k = 0; k < padded; k++) {
-                        const std::size_t i = static_cast<std::size_t>(k);
-                        x[i] = element(before, c.input + int64_t{h0} * c.input_head[0] + int64_t{h1} * c.input_head[1],
-                                       c.pixels, row, k);
-                        const int64_t other = c.other + int64_t{h0} * c.other_head[0] + int64_t{h1} * c.other_head[1];
-                        if (has_other(c))
-                            r[i] = is_shared(c) ? element(before, other, 1, 0, k)
-                                                : element(before, other, c.pixels, row, k);
-                    }
-                    std::vector<long double> y(x.size(), 0.0L);
-                    row_results(c, x, r, y, number);
-                    for (int k = 0; k < padded; k++) {
-                        const long double limited = fminl(fmaxl(y[static_cast<std::size_t>(k)], -1e6L), 1e6L);
-                        int64_t value = static_cast<int64_t>(nearbyintl(limited)) + c.zero;
-                        value = value < c.low ? c.low : value > c.high ? c.high : value;
-                        if (c.flags & engine::VECTOR_TABLE) {
-                            const int64_t line = c.params + params_lines + (value + 128) / 64;
-                            value = params[static_cast<std::size_t>(line)]
-                                        .byte[static_cast<std::size_t>((value + 128) % 64)];
-                        }
-                        const int64_t at = engine::map_index(c.pixels, row, k);
-                        const int64_t line = c.output + int64_t{h0} * c.output_head[0] + int64_t{h1} * c.output_head[1];
-                        memory[static_cast<std::size_t>(line + at / 64)].byte[static_cast<std::size_t>(at % 64)] =
-                            static_cast<uint8_t>(value);
-                    }
-                }
-    }
-    // Mantissa and places of a row's scale: as many of 22 + 4 k as leave 26 bits.
-    static std::pair<int64_t, int> row_scale(float x) {
-        int places = 22;
-        while (places < 50 && std::ldexp(static_cast<double>(x), places + 4) < 0x1p26) places += 4;
-        const double scaled = std::ldexp(static_cast<double>(x), places);
-        return {scaled < 0x1p26 ? static_cast<int64_t>(scaled) : (1 << 26) - 1, places};
-    }
-    template <class NUMBER>
-    static void row_results(const vector_command& c, const std::vector<int>& x, const std::vector<int>& r,
-                            std::vector<long double>& y, NUMBER number) {
-        const std::size_t n = static_cast<std::size_t>(c.channels);
-        if (c.operation == engine::VECTOR_SOFTMAX) {
-            int greatest = -1000;
-            for (std::size_t k = 0; k < n; k++)
-                if (r[k] == 0 && x[k] > greatest) greatest = x[k];
-            std::vector<uint32_t> e(n, 0);
-            uint64_t sum = 0;
-            for (std::size_t k = 0; k < n; k++) {
-                if (r[k] == 0) e[k] = number(c.params, greatest - x[k]);
-                sum += e[k];
-            }
-            if (sum == 0) return;
-            const auto [mantissa, places] = row_scale(c.row_scale / static_cast<float>(sum));
-            for (std::size_t k = 0; k < n; k++) y[k] = ldexpl(static_cast<long double>(e[k]) * mantissa, -places);
-        } else if (c.operation == engine::VECTOR_NORM) {
-            int64_t sum = 0, squares = 0;
-            for (std::size_t k = 0; k < n; k++) {
-                sum += x[k];
-                squares += x[k] * x[k];
-            }
-            const float variance = static_cast<float>(c.channels * squares - sum * sum) + c.epsilon;
-            const auto [mantissa, places] = row_scale(1.0f / std::sqrt(variance));
-            for (std::size_t k = 0; k < n; k++) {
-                const long double exact = ldexpl((c.channels * x[k] - sum) * mantissa, 22 - places);
-                const std::size_t at = k / 16 * 32 + k % 16;
-                const auto gamma = static_cast<int32_t>(number(c.params, static_cast<int64_t>(at)));
-                const auto beta = static_cast<int32_t>(number(c.params, static_cast<int64_t>(at + 16)));
-                y[k] = ldexpl(floorl(exact) * gamma, -39) + ldexpl(beta, -22);
-            }
-        } else {
-            const long double scale = ldexpl(c.input_scale >> 5, -22 - 4 * (c.input_scale & 7));
-            for (std::size_t k = 0; k < n; k++) {
-                const int left = x[k] - c.input_zero, right = r[k] - c.other_zero;
-                if (c.operation == engine::VECTOR_MULTIPLY)
-                    y[k] = left * right * scale;
-                else
-                    y[k] = left * scale + (has_other(c) ? right * ldexpl(c.other_factor, -22) : 0);
-            }
-        }
-    }
     std::string described(std::size_t line) const {
         std::string text;
         for (std::size_t i = 0; i < commands_.size(); i++) {
