@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -72,3 +73,24 @@ def test_gradients_of_images_whose_sizes_change(mode: str, memory_format: torch.
     compiled = torch.compile(upscale, backend="fpga", dynamic=True)
     check_sizes(2, 3, 4, 5)
     check_sizes(3, 3, 6, 2)
+
+
+@pytest.mark.parametrize("image", [(0, 3, 2, 5), (2, 3, 0, 5), (0, 0, 2, 5)])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_images_without_elements_are_resized_or_refused_as_in_eager(mode: str, image: tuple[int, ...]) -> None:
+    def resized(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=2, mode=mode)
+
+    x = torch.randn(image)
+    torch.compiler.reset()
+    compiled = torch.compile(resized, backend="fpga", options={"partition": "greedy"})
+    assert torch.equal(compiled(torch.ones(2, 3, 2, 2)), resized(torch.ones(2, 3, 2, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            expected = resized(x)
+        except RuntimeError:
+            with pytest.raises(RuntimeError):
+                compiled(x)
+        else:
+            assert compiled(x).shape == expected.shape

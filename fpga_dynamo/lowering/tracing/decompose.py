@@ -119,8 +119,15 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {op: _of_known_sizes(parts) for 
 """ATen op -> its parts."""
 
 
+def _is_empty_batch(x: torch.Tensor) -> bool:
+    """Whether there is no image, but images would have elements: PyTorch's prediction of the result raises TypeError."""
+    return isinstance(x.shape[0], int) and x.shape[0] == 0 and all(size != 0 for size in x.shape[1:])
+
+
 def _nearest(x: torch.Tensor, output_size: list[int] | None, scale_factors: list[float] | None) -> torch.Tensor:
     size = upsample_compute_output_size(x.shape, output_size, scale_factors)
+    if _is_empty_batch(x):
+        return x.new_empty([*x.shape[:2], *size])
     return aten.upsample_nearest2d.default(x, size, *(scale_factors or (None, None)))
 
 
@@ -128,6 +135,8 @@ def _bilinear(
     x: torch.Tensor, output_size: list[int] | None, align_corners: bool, scale_factors: list[float] | None
 ) -> torch.Tensor:
     size = upsample_compute_output_size(x.shape, output_size, scale_factors)
+    if _is_empty_batch(x):
+        return x.new_empty([*x.shape[:2], *size])
     return aten.upsample_bilinear2d.default(x, size, align_corners, *(scale_factors or (None, None)))
 
 
