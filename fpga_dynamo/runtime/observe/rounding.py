@@ -69,6 +69,8 @@ _TRUTHS = frozenset(("logical_not", "logical_and", "logical_or", "logical_xor", 
 _NAN_BY_PLACE = frozenset(
     ("hardtanh_backward", "hardswish_backward", "elu_backward", "softshrink_backward", "hardshrink_backward")
 )
+# So does which zero is the larger one: whole vectors give the second of two, the rest the first.
+_ZERO_BY_PLACE = frozenset(("maximum", "minimum", "fmax", "fmin"))
 # Sums of products, with the places of the factors among the arguments.
 _FACTORS = {
     "mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "mv": (0, 1), "addmv": (1, 2), "dot": (0, 1),
@@ -234,7 +236,10 @@ def _is_complex(operand: Any) -> bool:
 
 def _is_arbitrary(func: Any, name: str, args: Any, kwargs: Any) -> bool:
     if name in _NAN_BY_PLACE:
-        return any(bool(x.isnan().any()) for x in args if isinstance(x, torch.Tensor))
+        return any(bool(torch.as_tensor(x).isnan().any()) for x in args if isinstance(x, (torch.Tensor, float)))
+    if name in _ZERO_BY_PLACE and args[0].is_floating_point():
+        one, other = args[:2]
+        return bool(((one == 0) & (other == 0) & (one.signbit() != other.signbit())).any())
     if name == "prod" and args[0].is_floating_point():  # the large ones first overflow, the small ones first vanish
         size = args[0].abs()
         large, small = (func(part, *args[1:], **kwargs) for part in (size.clamp_min(1), size.clamp_max(1)))
