@@ -31,8 +31,12 @@ def load_design(
     recipe: name or path of a .toml; None: the platform's own. platform: the same; None: the recipe's.
     cu: numbers of compute units that replace those of the recipe, `{"sequencer": 4}`.
     """
-    loaded = recipes.load(recipes.chosen(recipe, platform)).with_compute_units(cu or {})
-    return elaborate(loaded, platforms.load(loaded.platform if platform is None else platform))
+    return design_of(recipes.load(recipes.chosen(recipe, platform)).with_compute_units(cu or {}), platform)
+
+
+def design_of(recipe: recipes.Recipe, platform: str | Path | None = None) -> Design:
+    """A recipe that has been read, worked out for a platform; None: the recipe's."""
+    return elaborate(recipe, platforms.load(recipe.platform if platform is None else platform))
 
 
 def build(
@@ -69,12 +73,16 @@ def build_design(
     plan: str | None = None,
     progress: Progress | None = None,
     fit_check: bool = True,
+    sanitize: bool = False,
 ) -> Path:
-    """`build` for a recipe that has been worked out. fit_check: refuse what is too large for its card."""
+    """`build` for a recipe that has been worked out. fit_check: refuse what is too large for its card.
+
+    sanitize: plain kernels on the emulator check array bounds, shifts and divisions, and end with file and line.
+    """
     output = Path(output)
     check_output(output)
     if target in EMULATED:
-        emulation = gxx.build(design, isa, plan, progress, counting=target == "cycles")
+        emulation = gxx.build(design, isa, plan, progress, counting=target == "cycles", sanitize=sanitize)
         multiplies = isas.multiplies(emulation.isa)
         write(output, container(design, target, emulation.isa, emulation.plan, emulation.shared_object, multiplies))
     else:

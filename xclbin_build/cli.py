@@ -12,10 +12,12 @@ from rich.console import Console
 
 from . import platform as platforms
 from . import recipe as recipes
+from . import vpp
 from .axlf import read
-from .build import build_design, check_output, load_design
+from .build import build_design, check_output, design_of, load_design
 from .check import command as check
 from .command_line import parse, run_command
+from .design import Design
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
 from .estimate.design import check_fit, estimate
 from .estimate.report import document
@@ -32,9 +34,13 @@ xclbin-build info FILE [--json]   shows the contents of an xclbin.
 xclbin-build estimate --platform P [--recipe R] [--json]   which resources a design uses, and whether it fits.
 xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their II, and why.
 
+xclbin-build A.cpp -k NAME [B.cpp -k NAME2] [--config FILE] [-I DIR] [-D NAME=VALUE] [--connectivity.sp ENTRY]
+                                  compiles and links kernels of your own, as v++ does in two steps.
+
 examples:
   xclbin-build --target emu                                  the emulator's own recipe, with all cores
   xclbin-build --target emu --recipe my.toml --cu vadd=4 -o my.xclbin
+  xclbin-build --target sw_emu vadd.cpp -k vadd --config link.cfg -o vadd.xclbin
   xclbin-build --target hw --platform u250 --sources-only build
 """
 
@@ -89,12 +95,16 @@ def _estimate(words: list[str]) -> int:
 
 
 def _build(words: list[str]) -> int:
-    options = parse(_parser(), words)
-    if options.target not in TARGETS:
-        raise RecipeError(f"--target {options.target} is unknown; {did_you_mean(options.target, TARGETS)}")
-    _check_options(options)
-    design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
+    parser = _parser()
+    if vpp.names_sources(words):
+        options, design, ignored = _sources(parser, words)
+    else:
+        options, ignored = parse(parser, words), ()
+        _check_options(options)
+        design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
     console = Console(stderr=True, quiet=options.quiet)
+    if ignored:
+        console.print(f"without effect here: {_plain(', '.join(ignored))}", highlight=False, soft_wrap=True)
     if options.sources_only:
         vitis.check_directory(options.sources_only)  # before the estimate, which takes half a minute
     else:
@@ -122,14 +132,30 @@ def _build(words: list[str]) -> int:
             plan=options.plan,
             progress=progress,
             fit_check=False,  # done above
+            sanitize=options.sanitize,
         )
     size, uuid = output.stat().st_size, read(output).uuid
     console.print(f"{_plain(str(output))}: {size} bytes, uuid {uuid}", highlight=False, soft_wrap=True)
     return 0
 
 
+def _sources(parser: argparse.ArgumentParser, words: list[str]) -> tuple[argparse.Namespace, Design, tuple[str, ...]]:
+    """The options, the design and what has no effect, of a command line that names sources as v++'s do."""
+    for_sources = argparse.ArgumentParser(parents=[parser], add_help=False, prog=parser.prog)
+    vpp.add_options(for_sources)
+    for_sources.set_defaults(output=Path("torch.xclbin"), sanitize=True)
+    found = vpp.parse(for_sources, words)
+    if found.options.recipe is not None:
+        raise RecipeError("--recipe and sources exclude each other: a recipe names its own sources.")
+    _check_options(found.options)
+    recipe = found.recipe.with_compute_units(recipes.parse_compute_units(found.options.cu))
+    return found.options, design_of(recipe), found.ignored
+
+
 def _check_options(options: argparse.Namespace) -> None:
-    """Refuses an option that the others leave without effect, and gives --output its default."""
+    """Refuses an unknown target and options that others leave without effect; gives --output its default."""
+    if options.target not in TARGETS:
+        raise RecipeError(f"--target {options.target} is unknown; {did_you_mean(options.target, TARGETS)}")
     emulated = options.target in EMULATED
     for name, useless, why in (
         ("--isa", options.isa is not None and not emulated, f"--target {options.target} has no instruction set"),
@@ -148,10 +174,12 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="xclbin-build", description="Builds an xclbin from a recipe.", epilog=_EPILOG,
+        prog="xclbin-build", description="Builds an xclbin from a recipe, or from the sources of kernels.",
+        usage="xclbin-build [--recipe RECIPE | SOURCE... -k KERNEL ...] [options]", epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument(
+        "-t",
         "--target",
         default="emu",
         help="emu or sw_emu: the emulator; cycles: the cycle simulator; hw_emu or hw: Vitis (default: emu)",
@@ -163,7 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         "--cu", action="append", default=[], metavar="KERNEL=N", help="compute units of a kernel; repeatable"
     )
     parser.add_argument(
-        "--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml (default: the recipe's)"
+        "-f", "--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml (default: the recipe's)"
     )
     parser.add_argument("--isa", help="instruction set for the emulator, such as x86-64-v3 (default: this machine's)")
     parser.add_argument("--plan", help="instruction set for which tile sizes are planned (default: that of --isa)")
@@ -175,6 +203,12 @@ def _parser() -> argparse.ArgumentParser:
         "--no-fit-check",
         action="store_true",
         help="build for a card even if the estimate says that the design does not fit",
+    )
+    parser.add_argument(
+        "--sanitize",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="kernels of your own check array bounds, shifts and divisions on the emulator (default with sources)",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     return parser

@@ -8,6 +8,7 @@ an expression) counts as true; what a macro with parameters would become is not 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,19 +26,23 @@ class TokenizedSource:
     functions: set[str] = field(default_factory=set)
 
 
-def read(path: Path) -> TokenizedSource:
-    """The tokens of the file `path`.
+def read(path: Path, include: Sequence[Path] = (), define: Sequence[str] = ()) -> TokenizedSource:
+    """The tokens of the file `path`. include: where else headers are; define: macros, `NAME` or `NAME=VALUE`.
 
     Raises OSError or UnicodeDecodeError if it cannot be read; a header that cannot is left out.
     """
-    reader = _Reader()
+    reader = _Reader(include)
+    for macro in define:
+        name, _, value = macro.partition("=")
+        reader.macros[name] = [match[0] for _, match in lex(value or "1")]
     reader.add(path, path.read_text(encoding="utf-8-sig"))
     return TokenizedSource(reader.tokens, {name for name, body in reader.macros.items() if body is None})
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, include: Sequence[Path] = ()) -> None:
         self.tokens: list[str] = []
+        self._include = include
         self.macros: dict[str, list[str] | None] = {name: ["1"] for name in _PREDEFINED}
         self._seen: set[Path] = set()
 
@@ -62,8 +67,9 @@ class _Reader:
         elif name == "undef" and rest:
             self.macros.pop(rest[0], None)
         elif name == "include" and rest and rest[0].startswith('"'):
-            header = path.parent / rest[0].strip('"')
-            if header.is_file() and header.resolve() not in self._seen:
+            candidates = [folder / rest[0].strip('"') for folder in (path.parent, *self._include)]
+            header = next((file for file in candidates if file.is_file()), None)
+            if header is not None and header.resolve() not in self._seen:
                 try:
                     text = header.read_text(encoding="utf-8-sig")
                 except (OSError, UnicodeDecodeError):

@@ -6,20 +6,24 @@ Everything that is generated (sources, metadata, manifest) is written from the `
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hls_kernels import CORES, ENGINE, ROOT
 
 from . import recipe as recipes
+from .connectivity import banks_of, check_streams
 from .engine import Engine
 from .errors import RecipeError, did_you_mean
+from .plain_kernel import PlainKernel, find_kernel
 from .platform import NO_PART, Platform
 from .records import Header, Record, parse_command, parse_core_line, parse_header, parse_tiles
-from .signature import Argument, parse_kernel, register_offsets
+from .signature import Argument, register_offsets
 
 FIRST_CU_BASE = 0x0140_0000
 CU_RANGE = 0x1_0000
+NO_BASE = 2**64 - 1  # of a compute unit without control registers, as XRT spells it
 
 _HEADER = "core.hpp"  # of a core in its folder
 
@@ -71,14 +75,21 @@ class BoundArgument:
 
 @dataclass(frozen=True)
 class ComputeUnit:
+    """A compute unit. banks: those that an argument's buffers may lie in, by the argument's index."""
+
     name: str
     base: int
     slr: str | None
+    banks: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of the design: with `cores` a sequencer, with `engine` an engine, else a plain kernel from `source`."""
+    """A kernel of the design: with `cores` a sequencer, with `engine` an engine, else a plain kernel from `source`.
+
+    source: the file that defines a plain kernel; more_sources: what else it is linked from. include: folders of
+    headers; define: macros. free_running: without control registers (`ap_ctrl_none`), it runs from the load on.
+    """
 
     name: str
     cores: tuple[Core, ...]
@@ -87,6 +98,20 @@ class Kernel:
     compute_units: tuple[ComputeUnit, ...]
     engine: Engine | None = None
     together: bool = False
+    more_sources: tuple[Path, ...] = ()
+    include: tuple[Path, ...] = ()
+    define: tuple[str, ...] = ()
+    free_running: bool = False
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The user's sources that a plain kernel is compiled from."""
+        return (self.source, *self.more_sources) if self.source else ()
+
+    @property
+    def flags(self) -> list[str]:
+        """Options of the compiler for them."""
+        return [*(f"-D{macro}" for macro in self.define), *(f"-I{path}" for path in self.include)]
 
     @property
     def peers(self) -> int:
@@ -176,6 +201,8 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
                     opcodes[opcode] = next_user_opcode
                     next_user_opcode += 1
     _distinct_headers(recipe, cores)
+    named = [tag for kernel in recipe.kernels for text in kernel.memory.values() for tag in banks_of(text)]
+    platform = platform.with_implied(named)
     if any(kernel.engine is not None for kernel in recipe.kernels):
         _same_engines(recipe)
         for path in (ENGINE / name for name in ENGINE_RECORDS):
@@ -258,18 +285,37 @@ def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core])
     base = FIRST_CU_BASE
     by_header = {core.header: core for core in cores.values()}
     for entry in recipe.kernels:
-        source = recipe.resolve(entry.source) if entry.source else None
+        include = tuple(recipe.resolve(folder) for folder in entry.include)
+        plain = find_kernel(recipe.resolve_all(entry.sources), entry.name, include, entry.define)
         own = SEQUENCER_ARGUMENTS if entry.engine is None else ENGINE_ARGUMENTS
-        arguments = parse_kernel(source, entry.name) if source else own
+        arguments = plain.arguments if plain else own
+        names = entry.units or [f"{entry.name}_{index + 1}" for index in range(entry.cu)]
+        bound, banks = _bind(recipe, entry, platform, arguments, names, plain)
         units = []
-        for index in range(entry.cu):
-            units.append(ComputeUnit(f"{entry.name}_{index + 1}", base, entry.slr[index] if entry.slr else None))
+        for index, name in enumerate(names):
+            slr = entry.slr[index] if entry.slr else None
+            units.append(ComputeUnit(name, NO_BASE if plain and plain.free_running else base, slr, banks[name]))
             base += CU_RANGE
         headers = [recipe.resolve(name) if is_path(name) else _header_of_core(name) for name in entry.cores]
-        bound = _bind(recipe, entry, platform, arguments)
         _check_regions(recipe, entry, platform)
         used = tuple(by_header[path] for path in headers)
-        kernels.append(Kernel(entry.name, used, source, bound, tuple(units), entry.engine, entry.together))
+        kernel = Kernel(entry.name, used, None, bound, tuple(units), entry.engine, entry.together)
+        if plain:
+            kernel = replace(
+                kernel, source=plain.source, more_sources=plain.more_sources, include=include, define=entry.define,
+                free_running=plain.free_running,
+            )  # fmt: skip
+        kernels.append(kernel)
+    check_streams(
+        recipe.streams,
+        [
+            f"{unit.name}.{bound.argument.name}"
+            for kernel in kernels
+            for unit in kernel.compute_units
+            for bound in kernel.arguments
+            if bound.argument.kind == "stream"
+        ],
+    )
     total = sum(len(kernel.compute_units) for kernel in kernels)
     if total > recipes.MAX_COMPUTE_UNITS:
         raise RecipeError(
@@ -295,31 +341,45 @@ def _bind(
     recipe: recipes.Recipe,
     entry: recipes.KernelRecipe,
     platform: Platform,
-    arguments: tuple[Argument, ...] | list[Argument],
-) -> tuple[BoundArgument, ...]:
+    arguments: Sequence[Argument],
+    units: Sequence[str],
+    plain: PlainKernel | None,
+) -> tuple[tuple[BoundArgument, ...], dict[str, dict[int, tuple[str, ...]]]]:
+    """The arguments, each with the bank that its first compute unit has for it, and all banks by compute unit."""
     where = f"recipe '{recipe.name}', kernel '{entry.name}'"
     pointers = [argument.name for argument in arguments if argument.kind == "global"]
     tags = [bank.tag for bank in platform.banks]
-    for name, tag in entry.memory.items():
-        if name not in pointers:
+    chosen: dict[tuple[str, str], tuple[str, ...]] = {}  # by unit ("" for all) and argument
+    for key, text in entry.memory.items():
+        unit, _, port = key.rpartition(".")
+        if unit and unit not in units:
+            raise RecipeError(f"{where}: memory for '{key}': no such compute unit; {did_you_mean(unit, units)}")
+        names = plain.arguments_of(port) if plain else [port] * (port in pointers)
+        if not names:
             raise RecipeError(
-                f"{where}: memory for '{name}', which is not a pointer argument; {did_you_mean(name, pointers)}"
+                f"{where}: memory for '{port}', which is not a pointer argument; {did_you_mean(port, pointers)}"
             )
-        if tag not in tags:
-            near = did_you_mean(tag, tags)
-            all_of_them = f" It has {_bank_names(tags)}." if near.startswith("did") else ""
-            raise RecipeError(f"{where}: platform '{platform.name}' has no bank '{tag}'; {near}{all_of_them}")
+        for tag in banks_of(text):
+            if tag not in tags:
+                near = did_you_mean(tag, tags)
+                all_of_them = f" It has {_bank_names(tags)}." if near.startswith("did") else ""
+                raise RecipeError(f"{where}: platform '{platform.name}' has no bank '{tag}'; {near}{all_of_them}")
+        chosen |= {(unit, name): banks_of(text) for name in names}
 
-    def bank(argument: Argument) -> str | None:
-        if argument.kind != "global":
-            return None
+    def banks(unit: str, argument: Argument) -> tuple[str, ...]:
         # What is the same buffer lies in the same bank.
-        return entry.memory.get(argument.name, entry.memory.get(argument.same_as, tags[0]))
+        keys = [(owner, name) for name in (argument.name, argument.same_as) for owner in (unit, "")]
+        return next((chosen[key] for key in keys if key in chosen), (tags[0],))
 
-    return tuple(
-        BoundArgument(argument, index, offset, bank(argument))
+    by_unit = {
+        unit: {i: banks(unit, argument) for i, argument in enumerate(arguments) if argument.kind == "global"}
+        for unit in units
+    }
+    bound = tuple(
+        BoundArgument(argument, index, offset, by_unit[units[0]][index][0] if argument.kind == "global" else None)
         for index, (argument, offset) in enumerate(zip(arguments, register_offsets(arguments), strict=True))
     )
+    return bound, by_unit
 
 
 def _bank_names(tags: list[str]) -> str:

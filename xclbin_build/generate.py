@@ -14,9 +14,10 @@ import jinja2
 from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, STAND_INS, TEMPLATES
 
 from . import counting as cycles
+from . import dataflow
 from . import engine as engines
 from .atomic_file import write_changed
-from .design import Core, Design
+from .design import Core, Design, Kernel
 from .errors import BuildError, RecipeError
 from .escape import cpp_comment, cpp_string
 from .names import FILE, check
@@ -47,7 +48,9 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
 
     counting: those of kernels that count cycles; raises RecipeError for a design that cannot.
     """
-    shared, own = _library(design), _user_sources(design, built_here=True)
+    shared, own = _library(design), _user_sources(design, built_here=True, processes=True, counting=counting)
+    if not counting:
+        own |= _user_headers(design)
     shared |= _texts(SIM, STAND_INS, STAND_INS / "utils")
     if counting:
         own |= cycles.headers(design)
@@ -65,9 +68,19 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
                 own[f"hardware_{kernel.name}.hpp"] = _render("kernel_engine.cpp.j2", design, kernel=kernel)
         else:
             ports = cycles.ports(kernel)
-            text = _render("user_kernel_stub.cpp.j2", design, kernel=kernel, ports=ports, counting=counting)
+            streams = any(bound.argument.kind == "stream" for bound in kernel.arguments)
+            text = _render(
+                "user_kernel_stub.cpp.j2", design, kernel=kernel, ports=ports, streams=streams, counting=counting
+            )
+            for name, path in zip(stubs(kernel)[1:], kernel.more_sources, strict=True):
+                own[name] = f"#include {cpp_string(f'user/{path.name}')}\n"
         own[f"cu_{kernel.name}.cpp"] = text
     return EmulationSources(shared, own)
+
+
+def stubs(kernel: Kernel) -> list[str]:
+    """The emulator's translation units of a kernel: the one that starts it, and one for each further source."""
+    return [f"cu_{kernel.name}.cpp", *(f"cu_{kernel.name}_{number}.cpp" for number in range(len(kernel.more_sources)))]
 
 
 def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
@@ -107,8 +120,9 @@ def stage(sources: dict[str, str], directory: Path) -> None:
 def user_directories(design: Design) -> list[Path]:
     """Where the user's cores and kernels came from: there the compiler finds the headers that they include."""
     files = [core.header for core in design.cores if core.user]
-    files += [kernel.source for kernel in design.kernels if kernel.source]
-    return sorted({path.parent for path in files})
+    files += [path for kernel in design.kernels for path in kernel.files]
+    folders = [folder for kernel in design.kernels for folder in kernel.include]
+    return sorted({*folders, *(path.parent for path in files)})
 
 
 def _library(design: Design) -> dict[str, str]:
@@ -134,8 +148,11 @@ def _texts(*folders: Path) -> dict[str, str]:
     }
 
 
-def _user_sources(design: Design, *, built_here: bool) -> dict[str, str]:
-    """The user's cores and kernels, and what is generated for them."""
+def _user_sources(
+    design: Design, *, built_here: bool, processes: bool = False, counting: bool = False
+) -> dict[str, str]:
+    """The user's cores and kernels, and what is generated for them. processes: calls in dataflow regions are such;
+    counting: those that the kernels name themselves."""
     shared = parse_command(ROOT / "command.hpp").records
     user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared}
     sources = {"user_opcodes.hpp": _render("user_opcodes.hpp.j2", design, user_opcodes=user_opcodes)}
@@ -144,9 +161,8 @@ def _user_sources(design: Design, *, built_here: bool) -> dict[str, str]:
             records = [design.record(opcode) for opcode in core.opcodes if opcode not in shared]
             _add_user_file(sources, core.header, built_here)
             sources[_core_include(core)] = _render("user_decode.hpp.j2", design, core=core, records=records)
-    for kernel in design.kernels:
-        if kernel.source:
-            _add_user_file(sources, kernel.source, built_here)
+    for path in (path for kernel in design.kernels for path in kernel.files):
+        _add_user_file(sources, path, built_here, processes, counting)
     if design.engine:
         sources[engines.HEADER] = design.engine.header(design.recipe.name, design.peers, design.peer_banks)
         records = [design.record(opcode) for opcode in engines.OPCODES]
@@ -154,10 +170,25 @@ def _user_sources(design: Design, *, built_here: bool) -> dict[str, str]:
     return sources
 
 
-def _add_user_file(sources: dict[str, str], path: Path, built_here: bool) -> None:
+def _user_headers(design: Design) -> dict[str, str]:
+    """Headers beside plain kernels that have dataflow regions, whose calls are processes."""
+    found: dict[str, str] = {}
+    for folder in user_directories(design) if any(kernel.source for kernel in design.kernels) else ():
+        for path in sorted(folder.glob("*.h*")):
+            text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+            if dataflow.rewritten(text) != text:
+                _add_user_file(found, path, built_here=True, processes=True)
+    return found
+
+
+def _add_user_file(
+    sources: dict[str, str], path: Path, built_here: bool, processes: bool = False, counting: bool = False
+) -> None:
     check(path.name, FILE, f"the name of {path!r}")
     check_named(path, "source")
     name, text = f"user/{path.name}", path.read_text(encoding="utf-8", errors="surrogateescape")
+    if processes:
+        text = dataflow.rewritten(text, only_manual=counting)
     if built_here:  # messages and __FILE__ name the user's file, not its copy
         text = f"#line 1 {cpp_string(str(path))}\n{text}"
     if sources.setdefault(name, text) != text:

@@ -16,7 +16,8 @@ multiplies        instructions of an emulation's CPU that lowering has special c
 tiles             {NAME: value} of the tile constants
 banks             [{tag, base, bytes}]
 kernels           [{name, lanes, cores, opcodes, weights, activations, compute_units: [{name, base}],
-                    args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar
+                    args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar and
+                  for a stream, which has 0 bytes of registers
 
                   weights, activations: {opcode: [NAME]}, the supported elements of packed weights and of operands in
                   the arena; without an entry, elements have four bytes
@@ -24,11 +25,15 @@ kernels           [{name, lanes, cores, opcodes, weights, activations, compute_u
                   An engine has also `engine`, its sizes (xclbin_build/engine.py), and `same_as` in args that share the
                   buffer of another argument.
 
+                  `free_running` is set if it has no control registers and runs from the load of the xclbin on.
+
                   `together` is set if its CUs share each command of a launch. The first CU is then started, with the
                   lists of all CUs one behind the other.
 
                   `peers` of hardware: the arguments of the kernel itself (those of feature maps by bank), the CU that
                   synchronizes the others, and the bytes of a page of feature maps.
+
+streams           [{source, destination, depth}] between compute units, each end as UNIT.ARGUMENT
 
 opcodes           {name: number}
 enums             {enum: {NAME: value}} as command.hpp and user cores spell them
@@ -73,6 +78,7 @@ def describe(design: Design, target: str, isa: str, plan: str = "", multiplies: 
         "tiles": dict(design.tiles),
         "banks": design.platform.bank_table(),
         "kernels": [_kernel(kernel) | _peers(kernel, design, target) for kernel in design.kernels],
+        **({"streams": [asdict(stream) for stream in design.recipe.streams]} if design.recipe.streams else {}),
         "opcodes": dict(design.opcodes),
         "enums": {name: values for name, values in design.header.enums.items() if name != "opcode"},
         "commands": {
@@ -98,6 +104,7 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
         "compute_units": [{"name": unit.name, "base": unit.base} for unit in kernel.compute_units],
         **({"engine": asdict(kernel.engine)} if kernel.engine else {}),
         **({"together": True} if kernel.peers > 1 else {}),
+        **({"free_running": True} if kernel.free_running else {}),
         "args": [
             {
                 "name": bound.argument.name,

@@ -29,14 +29,21 @@ class ComputeUnit:
 @dataclass(frozen=True)
 class Argument:
     name: Name
-    kind: Literal["global", "scalar"]
+    kind: Literal["global", "scalar", "stream"]
     index: Annotated[int, Range(0, 2**16)]
     offset: Annotated[int, Range(0, 2**32 - 1)]
-    bytes: Annotated[int, Range(1, 2**16)]
+    bytes: Annotated[int, Range(0, 2**16)]
     type: Text = ""
     const: bool = False
     bank: Annotated[Name | None, Nullable()] = None
     same_as: Name | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    source: Name
+    destination: Name
+    depth: Count
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,7 @@ class Manifest:
     plan: Text = ""
     multiplies: list[Text] = field(default_factory=list)
     tuning: Tuning | None = None
+    streams: list[Stream] = field(default_factory=list)
 
 
 def check_manifest(manifest: dict[str, Any]) -> None:
@@ -198,6 +206,8 @@ def _check_kernel(kernel: dict[str, Any], where: str, manifest: dict[str, Any], 
         field_ = f"{where}.args[{index}]"
         if argument["kind"] == "global" and argument.get("bank") not in tags:
             raise SchemaError(f"'{field_}.bank' is the unknown bank {shown(argument.get('bank'))}")
+        if (argument["kind"] == "stream") != (argument["bytes"] == 0):
+            raise SchemaError(f"'{field_}.bytes' is {argument['bytes']}, which only a stream has none of")
         if (other := argument.get("same_as")) is not None and other not in names:
             raise SchemaError(f"'{field_}.same_as' is the unknown argument {shown(other)}")
     for opcode in kernel["opcodes"]:

@@ -15,6 +15,7 @@ from .sections import clock_topology, connectivity, ip_layout, mem_topology
 _CONTROL_PORT = "S_AXI_CONTROL"
 _POINTER_RANGE = "0xFFFFFFFFFFFFFFFF"
 _SEQUENCER_BITS = 512
+_QUALIFIERS = {"scalar": "0", "global": "1", "stream": "4"}
 MODES = {"emu": Mode.SW_EMU, "sw_emu": Mode.SW_EMU, "cycles": Mode.SW_EMU, "hw_emu": Mode.HW_EMU, "hw": Mode.FLAT}
 _XML_TARGETS = {"emu": "csim", "sw_emu": "csim", "cycles": "csim", "hw_emu": "hw_em", "hw": "bitstream"}
 
@@ -59,6 +60,9 @@ def embedded_metadata(design: Design, target: str) -> bytes:
         xml.SubElement(clocks, "clock", port=port, frequency=mhz)
     for kernel in design.kernels:
         _kernel_element(core, kernel)
+    for stream in design.recipe.streams:  # for the emulator in a process of its own
+        ends = {"source": stream.source, "destination": stream.destination}
+        xml.SubElement(core, "stream", attrib=ends, depth=str(stream.depth))
     xml.indent(project)
     return xml.tostring(project, encoding="UTF-8", xml_declaration=True)
 
@@ -67,8 +71,9 @@ def _kernel_element(core: xml.Element, kernel: Kernel) -> None:
     element = xml.SubElement(
         core, "kernel", name=kernel.name, language="c", vlnv=f"xilinx.com:hls:{kernel.name}:1.0", attributes="",
         hash="",
-        preferredWorkGroupSizeMultiple="0", workGroupSize="1", debug="false", interrupt="true",
-        hwControlProtocol="ap_ctrl_hs",
+        preferredWorkGroupSizeMultiple="0", workGroupSize="1", debug="false",
+        interrupt="false" if kernel.free_running else "true",
+        hwControlProtocol="ap_ctrl_none" if kernel.free_running else "ap_ctrl_hs",
     )  # fmt: skip
     xml.SubElement(element, "module", name="OCL_REGION_0")
     for port in _ports(kernel):
@@ -79,15 +84,17 @@ def _kernel_element(core: xml.Element, kernel: Kernel) -> None:
     for bound in kernel.arguments:
         size = hex(bound.argument.bytes)
         xml.SubElement(
-            element, "arg", name=bound.argument.name, addressQualifier="1" if bound.bank else "0", id=str(bound.index),
-            port=_port(kernel, bound), size=size, offset=hex(bound.offset), hostOffset="0x0", hostSize=size,
+            element, "arg", name=bound.argument.name, addressQualifier=_QUALIFIERS[bound.argument.kind],
+            id=str(bound.index), port=_port(kernel, bound), size=size, offset=_offset(bound), hostOffset="0x0",
+            hostSize=size,
             type=_type(bound),
         )  # fmt: skip
     for tag in ("compileWorkGroupSize", "maxWorkGroupSize"):
         xml.SubElement(element, tag, x="1", y="1", z="1")
     for unit in kernel.compute_units:
         instance = xml.SubElement(element, "instance", name=unit.name)
-        xml.SubElement(instance, "addrRemap", base=hex(unit.base), range=hex(CU_RANGE), port=_CONTROL_PORT)
+        if not kernel.free_running:
+            xml.SubElement(instance, "addrRemap", base=hex(unit.base), range=hex(CU_RANGE), port=_CONTROL_PORT)
 
 
 def build_metadata(design: Design, target: str) -> bytes:
@@ -100,11 +107,11 @@ def build_metadata(design: Design, target: str) -> bytes:
             "arguments": [
                 {
                     "name": bound.argument.name,
-                    "address_qualifier": "1" if bound.bank else "0",
+                    "address_qualifier": _QUALIFIERS[bound.argument.kind],
                     "id": str(bound.index),
                     "port": _port(kernel, bound),
                     "size": hex(bound.argument.bytes),
-                    "offset": hex(bound.offset),
+                    "offset": _offset(bound),
                     "type": _type(bound),
                 }
                 for bound in kernel.arguments
@@ -141,16 +148,28 @@ def _ports(kernel: Kernel) -> list[dict[str, Any]]:
     }
     bits = str(_SEQUENCER_BITS if kernel.takes_commands else 32)
     pointers = [bound for bound in kernel.arguments if bound.bank]
-    return [control] + [
+    streams = [bound for bound in kernel.arguments if bound.argument.kind == "stream"]
+    ports = [] if kernel.free_running else [control]
+    ports += [
         control | {"name": _port(kernel, bound), "mode": "master", "range": _POINTER_RANGE, "data_width": bits}
         for bound in pointers
+    ]
+    return ports + [
+        control | {"name": bound.argument.name, "mode": "read_write", "range": "", "port_type": "stream"}
+        for bound in streams
     ]
 
 
 def _port(kernel: Kernel, bound: BoundArgument) -> str:
+    if bound.argument.kind == "stream":
+        return bound.argument.name
     if bound.bank is None:
         return _CONTROL_PORT
     return f"M_AXI_GMEM{[other.index for other in kernel.arguments if other.bank].index(bound.index)}"
+
+
+def _offset(bound: BoundArgument) -> str:
+    return "0x0" if bound.argument.kind == "stream" else hex(bound.offset)
 
 
 def _type(bound: BoundArgument) -> str:

@@ -35,7 +35,14 @@ KERNEL = Kind(
 TEXT = Kind(".*", "one line of printable characters")
 TITLE = Kind(".+", "one line of printable characters")
 PLATFORM = Kind("[A-Za-z0-9_.~/][A-Za-z0-9_.~/+-]*", "the name of a platform, or its path, without spaces or quotes")
-BANK = Kind(r"[A-Za-z][A-Za-z0-9_]*(\[[0-9]+\])?", "letters, digits and '_', optionally with a number in brackets")
+BANK = Kind(
+    r"[A-Za-z][A-Za-z0-9_]*(\[[0-9]+(:[0-9]+)?\])?",
+    "letters, digits and '_', optionally with a number or a range of numbers in brackets",
+)
+PORT = Kind(r"([A-Za-z_]\w*\.)?[A-Za-z_]\w*", "an argument's name, or UNIT.ARGUMENT for one compute unit's")
+MACRO = Kind(
+    r"[A-Za-z_][A-Za-z0-9_]*(=[^\"\\`$;|&<>]*)?", "NAME or NAME=VALUE, without quotes and the shell's own characters"
+)
 FILE = Kind(
     r"(?!-)[^\"\\]+", "a path of printable characters without '\"' and '\\' that does not begin with '-'", most=4096
 )

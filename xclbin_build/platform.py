@@ -6,8 +6,9 @@ of its name (`[tuning.winograd.x86-64-v3]`), and hold for tiles planned for this
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from .trusted_path import check_named
 DIRECTORY = Path(__file__).resolve().parent / "platforms"
 
 # Names of the bank kinds are those of the platform files; values are MEM_TYPE of XRT's xclbin.h.
-BANK_KINDS = {"ddr4": 1, "hbm": 6}
+BANK_KINDS = {"ddr4": 1, "hbm": 6, "plram": 2, "host": 10}
 NO_PART = "none"  # the part of a platform that is no card
 RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
 _KEYS = ("name", "description", "xsa", "part", "bank", "resources", "usable", "slr", "tuning", "memory")
@@ -33,6 +34,12 @@ _TUNING_TABLES = {
     "winograd": ("step", "weight", "exposed", "transform", "start"),
 }
 _BY_PLAN = ("winograd",)
+# Banks that a platform's file need not name: base and bytes of the first of each kind. HBM is for the emulator alone.
+_IMPLIED = {
+    "PLRAM": ("plram", 0xC0_0000_0000, 128 << 10),
+    "HOST": ("host", 0xD0_0000_0000, 16 << 30),
+    "HBM": ("hbm", 0x80_0000_0000, 512 << 20),
+}
 _MOST_BANKS = 256  # of one [[bank]] entry; the largest card has 64
 _MAX_TAG = 15  # mem_data.m_tag holds 16 bytes with its terminating zero
 
@@ -116,6 +123,21 @@ class Platform:
 
     def bank_table(self) -> list[dict[str, object]]:
         return [{key: value for key, value in asdict(bank).items() if key != "kind"} for bank in self.banks]
+
+    def with_implied(self, tags: Iterable[str]) -> Platform:
+        """The platform with those of `tags` that its file does not name and that it has nevertheless.
+
+        A card has on-chip PLRAM and, over PCIe, the host's memory. The emulator has HBM, too.
+        """
+        added = []
+        for tag in dict.fromkeys(tags):
+            match = re.fullmatch(r"(PLRAM|HOST|HBM)\[(\d{1,2})\]", tag)
+            if match is None or any(bank.tag == tag for bank in self.banks):
+                continue
+            kind, base, size = _IMPLIED[match[1]]
+            if kind != "hbm" or self.part == NO_PART:
+                added.append(Bank(tag, kind, base + int(match[2]) * size, size))
+        return replace(self, banks=(*self.banks, *added)) if added else self
 
     def bank_index(self, tag: str) -> int:
         return [bank.tag for bank in self.banks].index(tag)

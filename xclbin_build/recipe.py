@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from . import engine as engines
 from . import names as kinds
 from . import platform as platforms
 from . import toml_table
+from .connectivity import Stream, parse_stream
 from .declaration import KEYWORDS
 from .errors import RecipeError, did_you_mean
 from .trusted_path import check_named
@@ -19,41 +20,50 @@ from .trusted_path import check_named
 EMULATOR = "emu"
 """The platform of a recipe that names none."""
 MAX_COMPUTE_UNITS = 60  # what XRT's connection of CUs to one OCL region allows
-_KERNEL_KEYS = ("cores", "source", "cu", "together", "memory", "slr", *engines.KEYS)
+_SOURCE_KEYS = ("include", "define")
+_KERNEL_KEYS = ("cores", "source", *_SOURCE_KEYS, "cu", "units", "together", "memory", "slr", *engines.KEYS)
 
 
 @dataclass(frozen=True)
 class KernelRecipe:
-    """A kernel: a sequencer of `cores`, an `engine`, or a plain HLS kernel of one's own in `source`.
+    """A kernel: a sequencer of `cores`, an `engine`, or a plain HLS kernel of one's own in `sources`.
 
-    `cores` are names of hls_kernels/cores or paths of headers; `memory` gives the bank of pointer arguments (others
-    lie in the platform's first bank); `slr` the die region of each compute unit, for the hardware targets. `together`:
-    the compute units of an engine share each command of one launch.
+    `cores` are names of hls_kernels/cores or paths of headers; `include` folders of headers and `define` macros of
+    plain kernels. `memory` gives the bank of pointer arguments, `ARGUMENT` or `UNIT.ARGUMENT` (others lie in the
+    platform's first bank); `units` the names of the compute units, if not NAME_1, NAME_2, ...; `slr` the die region of
+    each, for the hardware targets. `together`: the compute units of an engine share each command of one launch.
     """
 
     name: str
     cores: tuple[str, ...] = ()
-    source: str = ""
+    sources: tuple[str, ...] = ()
     engine: engines.Engine | None = None
     cu: int = 1
     memory: dict[str, str] = field(default_factory=dict)
     slr: tuple[str, ...] = ()
     together: bool = False
+    include: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a recipe file says. Paths in it are relative to `directory`."""
+    """What a recipe file says. Paths in it are relative to `directory`; `streams` connect plain kernels."""
 
     name: str
     directory: Path
     kernels: tuple[KernelRecipe, ...]
     tiles: dict[str, int] = field(default_factory=dict)
     platform: str = EMULATOR
+    streams: tuple[Stream, ...] = ()
 
     def resolve(self, path: str) -> Path:
         """A path that the recipe names, as an absolute one."""
         return (self.directory / path).resolve()
+
+    def resolve_all(self, paths: Sequence[str]) -> tuple[Path, ...]:
+        return tuple(self.resolve(path) for path in paths)
 
     def with_compute_units(self, counts: Mapping[str, int]) -> Recipe:
         """The recipe with other numbers of compute units: `{"sequencer": 4}`."""
@@ -63,7 +73,7 @@ class Recipe:
                 raise RecipeError(f"--cu {name}={count}: no kernel '{name}' in recipe '{self.name}'; "
                                   f"{did_you_mean(name, known)}")  # fmt: skip
         kernels = tuple(
-            replace(kernel, cu=_checked_cu(f"--cu {kernel.name}", counts[kernel.name]), slr=())
+            replace(kernel, cu=checked_cu(f"--cu {kernel.name}", counts[kernel.name]), slr=(), units=())
             if kernel.name in counts
             else kernel
             for kernel in self.kernels
@@ -122,7 +132,7 @@ def load(name_or_path: str | Path) -> Recipe:
     else:
         check_named(path, "recipe")
     table = toml_table.load(path)
-    table.allow(["name", "kernel", "tiles", "platform"])
+    table.allow(["name", "kernel", "tiles", "platform", "streams"])
     title = table.name("name", kinds.TITLE, path.stem)
     kernels = tuple(_kernel(name, entry) for name, entry in table.tables("kernel", kinds.TITLE).items())
     if not kernels:
@@ -133,6 +143,7 @@ def load(name_or_path: str | Path) -> Recipe:
         kernels=kernels,
         tiles=table.integers("tiles"),
         platform=table.name("platform", kinds.TITLE, "emu"),
+        streams=tuple(parse_stream(text, f"{path}: 'streams'") for text in table.strings("streams", kinds.TEXT)),
     )
 
 
@@ -145,7 +156,7 @@ def parse_compute_units(words: list[str]) -> dict[str, int]:
             raise RecipeError(f"--cu {word}: write KERNEL=COUNT, such as --cu sequencer=2.")
         if name in counts:
             raise RecipeError(f"--cu {word}: {name}={counts[name]} is also given; leave one out.")
-        counts[name] = _checked_cu(f"--cu {word}", int(count))
+        counts[name] = checked_cu(f"--cu {word}", int(count))
     return counts
 
 
@@ -154,11 +165,9 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
     if name in KEYWORDS or name == "main":
         raise RecipeError(f"{table.where}: '{name}' cannot be the name of a C++ function; choose another name.")
     kinds.check(name, kinds.KERNEL, f"{table.where}: the kernel's name")
-    cores, source = table.strings("cores", kinds.FILE), ""
-    if "source" in table.values:
-        source = table.name("source", kinds.FILE)
+    cores, sources = table.strings("cores", kinds.FILE), _sources(table)
     engine = engines.parse(table) if "engine" in table.values else None
-    if [bool(cores), bool(source), engine is not None].count(True) != 1:
+    if [bool(cores), bool(sources), engine is not None].count(True) != 1:
         raise RecipeError(
             f"{table.where}: give either 'cores' (a sequencer), 'engine' (the dataflow engine) or 'source' (a kernel "
             "of your own)."
@@ -167,11 +176,15 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
         raise RecipeError(f"{table.where}: '{lost}' is a size of an engine; give the array in 'engine'.")
     if len(set(cores)) != len(cores):
         raise RecipeError(f"{table.where}: 'cores' lists a core twice.")
-    cu = _checked_cu(table.where, table.get("cu", int, 1))
+    if not sources and (lost := next((key for key in _SOURCE_KEYS if key in table.values), "")):
+        raise RecipeError(f"{table.where}: '{lost}' is for the sources of a kernel of your own; leave it out.")
+    units = table.strings("units", kinds.KERNEL)
+    cu = checked_cu(table.where, table.get("cu", int, len(units) or 1))
+    check_units(table.where, units, cu)
     slr = table.strings("slr", kinds.WORD)
     if slr and len(slr) != cu:
         raise RecipeError(f"{table.where}: 'slr' must name one region for each of the {cu} compute units.")
-    together, memory = table.get("together", bool, False), table.names("memory", kinds.BANK)
+    together, memory = table.get("together", bool, False), table.names("memory", kinds.BANK, kinds.PORT)
     if together and engine is None:
         raise RecipeError(
             f"{table.where}: 'together' is supported for the compute units of an engine only; leave it out."
@@ -181,10 +194,30 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
             f"{table.where}: with 'together', feature maps lie in the banks of all compute units and weights in the "
             "unit's own bank; leave out 'memory'."
         )
-    return KernelRecipe(name, tuple(cores), source, engine, cu, memory, tuple(slr), together)
+    include, define = table.strings("include", kinds.FILE), table.strings("define", kinds.MACRO)
+    return KernelRecipe(
+        name, tuple(cores), sources, engine, cu, memory, tuple(slr), together, tuple(include), tuple(define),
+        tuple(units),
+    )  # fmt: skip
 
 
-def _checked_cu(where: str, count: int) -> int:
+def _sources(table: toml_table.Table) -> tuple[str, ...]:
+    """`source`: a file, or a list of files."""
+    if isinstance(table.values.get("source"), list):
+        files = table.strings("source", kinds.FILE)
+        if not files or len(set(files)) != len(files):
+            raise RecipeError(f"{table.where}: 'source' must be a file, or a list of different files.")
+        return tuple(files)
+    return (table.name("source", kinds.FILE),) if "source" in table.values else ()
+
+
+def check_units(where: str, units: Sequence[str], cu: int) -> None:
+    """Raises RecipeError unless there is a name for each compute unit, or none at all."""
+    if units and (len(units) != cu or len(set(units)) != cu):
+        raise RecipeError(f"{where}: {cu} compute units need as many different names in 'units', not {len(units)}.")
+
+
+def checked_cu(where: str, count: int) -> int:
     if not 1 <= count <= MAX_COMPUTE_UNITS:
         raise RecipeError(f"{where}: the number of compute units must be 1 to {MAX_COMPUTE_UNITS}, not {count}.")
     return count

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import struct
 
-from .design import Design, Kernel
+from .design import ComputeUnit, Design, Kernel
 from .errors import RecipeError
 from .platform import BANK_KINDS
 
 _IP_KERNEL = 1
 _INTERRUPT_ENABLED = 1
+_AP_CTRL_NONE = 2
 _CLOCKS = (("DATA_CLK", 1), ("KERNEL_CLK", 2))  # name, CLOCK_TYPE
 _COUNT = struct.Struct("<i4x")
 _IP_DATA = struct.Struct("<IIQ64s")
@@ -21,26 +22,27 @@ _CONNECTION = struct.Struct("<iii")
 _CLOCK = struct.Struct("<HB5x128s")
 
 
-def units(design: Design) -> list[tuple[Kernel, str, int]]:
-    """Kernel, name and base address of all compute units, in the order of their addresses."""
-    found = [(kernel, unit.name, unit.base) for kernel in design.kernels for unit in kernel.compute_units]
-    return sorted(found, key=lambda entry: entry[2])
+def units(design: Design) -> list[tuple[Kernel, ComputeUnit]]:
+    """All compute units, in the order of their addresses; those without one come last."""
+    found = [(kernel, unit) for kernel in design.kernels for unit in kernel.compute_units]
+    return sorted(found, key=lambda entry: entry[1].base)
 
 
 def ip_layout(design: Design) -> bytes:
     entries = units(design)
     data = _COUNT.pack(len(entries))
-    for index, (kernel, unit, base) in enumerate(entries):
-        name = f"{kernel.name}:{unit}".encode()
+    for index, (kernel, unit) in enumerate(entries):
+        name = f"{kernel.name}:{unit.name}".encode()
         if len(name) > 63:
             raise RecipeError(f"kernel '{kernel.name}': its name is too long for XRT; use at most 29 characters.")
-        # properties: interrupt enable, interrupt id from bit 1 on, IP_CONTROL (0: ap_ctrl_hs) from bit 8 on
-        data += _IP_DATA.pack(_IP_KERNEL, _INTERRUPT_ENABLED | (index & 0x7F) << 1, base, name)
+        # properties: interrupt enable, interrupt id from bit 1 on, IP_CONTROL from bit 8 on
+        control = _AP_CTRL_NONE << 8 if kernel.free_running else _INTERRUPT_ENABLED | (index & 0x7F) << 1
+        data += _IP_DATA.pack(_IP_KERNEL, control, unit.base, name)
     return data
 
 
 def mem_topology(design: Design) -> bytes:
-    used = {bound.bank for kernel in design.kernels for bound in kernel.arguments}
+    used = {bank for _, unit in units(design) for banks in unit.banks.values() for bank in banks}
     data = _COUNT.pack(len(design.platform.banks))
     for bank in design.platform.banks:
         data += _MEM_DATA.pack(
@@ -51,10 +53,10 @@ def mem_topology(design: Design) -> bytes:
 
 def connectivity(design: Design) -> bytes:
     connections = [
-        _CONNECTION.pack(bound.index, unit_index, design.platform.bank_index(bound.bank))
-        for unit_index, (kernel, _, _) in enumerate(units(design))
-        for bound in kernel.arguments
-        if bound.bank is not None
+        _CONNECTION.pack(argument, unit_index, design.platform.bank_index(bank))
+        for unit_index, (_, unit) in enumerate(units(design))
+        for argument, banks in unit.banks.items()
+        for bank in banks
     ]
     return struct.pack("<i", len(connections)) + b"".join(connections)
 

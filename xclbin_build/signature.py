@@ -53,7 +53,8 @@ _SCALARS_TOLD = "integers, floating-point numbers, bool, enumerations and ap_int
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a kernel: a pointer to device memory (kind "global") or a value (kind "scalar").
+    """An argument of a kernel: a pointer to device memory (kind "global"), a value ("scalar"), or a stream to or from
+    another kernel ("stream"), which has no registers.
 
     same_as: the argument whose buffer it is to be given, too; a kernel's ports each have their own.
     """
@@ -73,7 +74,8 @@ def register_offsets(arguments: Sequence[Argument]) -> list[int]:
     offset = FIRST_ARGUMENT
     for argument in arguments:
         offsets.append(offset)
-        offset += register_bytes(argument) + 4
+        if argument.kind != "stream":
+            offset += register_bytes(argument) + 4
     return offsets
 
 
@@ -82,14 +84,16 @@ def register_bytes(argument: Argument) -> int:
     return 8 if argument.bytes == 8 else 4
 
 
-def parse_kernel(source: Path, kernel: str) -> list[Argument]:
+def parse_kernel(source: Path, kernel: str, include: Sequence[Path] = (), define: Sequence[str] = ()) -> list[Argument]:
     """Arguments of `extern "C" void KERNEL(...)` as the file `source` defines it.
+
+    include: folders of headers besides its own. define: macros, `NAME` or `NAME=VALUE`.
 
     Raises RecipeError when there is no such definition, or an argument is nothing that a host can hand to a kernel: it
     is neither the address of data nor a value of up to 64 bits.
     """
     try:
-        text = cpp_source.read(source)
+        text = cpp_source.read(source, include, define)
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"kernel '{kernel}': source {source} cannot be read: {error}.") from error
     found = list(statements(text.tokens))
@@ -173,7 +177,11 @@ def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str
         return Argument(given.name, "global", _text_of(element), 8, what.const)
     if what.is_value and words[:2] == [_BURSTS, "<"] and words[-1] == ">":
         return Argument(given.name, "global", _text_of(words[2:-1]), 8, burst=True)
-    if what.is_value and (size := types.scalar_bytes(what.base)):
+    bare = not what.stars and not what.extents
+    if what.reference and bare and words[:2] == ["stream", "<"]:
+        return Argument(given.name, "stream", _text_of(what.base), 0)
+    by_value = what.is_value or (what.reference and what.const and bare)
+    if by_value and (size := types.scalar_bytes(what.base)):
         return Argument(given.name, "scalar", _text_of(what.base), size)
     raise RecipeError(f"{where} {_why_not(what, words)}")
 
@@ -181,7 +189,7 @@ def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str
 def _why_not(what: Declarator, words: Sequence[str]) -> str:
     """Why a host cannot hand over such an argument, and what to write instead; continues a sentence."""
     if _is_stream(words):
-        return "is a stream between kernels, which recipes do not support; pass data by a pointer to device memory."
+        return "must be a reference to a stream, such as hls::stream<T>& name, to lead to another kernel."
     if what.function:
         return "is a function, which is not supported; pass a number that selects the function."
     if what.reference:

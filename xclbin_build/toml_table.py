@@ -74,11 +74,11 @@ class Table:
         """A table of integers; empty when `key` is absent."""
         return {name: self._typed(f"{key}.{name}", value, int) for name, value in self.get(key, dict, {}).items()}
 
-    def names(self, key: str, kind: Kind) -> dict[str, str]:
-        """A table of names, by identifier; empty when `key` is absent."""
+    def names(self, key: str, kind: Kind, keys: Kind = IDENTIFIER) -> dict[str, str]:
+        """A table of names; empty when `key` is absent. keys: what its keys are."""
         values = {name: self._typed(f"{key}.{name}", value, str) for name, value in self.get(key, dict, {}).items()}
         for name in values:
-            check(name, IDENTIFIER, f"{self.where}: a key of '{key}'")
+            check(name, keys, f"{self.where}: a key of '{key}'")
         return {name: check(value, kind, f"{self.where}: '{key}.{name}'") for name, value in values.items()}
 
     def tables(self, key: str, kind: Kind) -> dict[str, Table]:

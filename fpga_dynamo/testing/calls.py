@@ -154,8 +154,8 @@ def reference(
     runs.append(in_double(magnitude=0.0, cancel=True)[1])  # without noise, which no residue would be small beside
     if single.arbitrary:
         raise Undecided(
-            "what eager mode's kernels make of a NaN, an infinity, two zeros or a long product here depends on how they "
-            "go about"
+            "what eager mode's kernels make of a NaN, an infinity, two zeros or a long product here depends on how "
+            "they go about"
         )
     if winograd and not all(bool(finite.all()) for finite in single.overflows):
         raise Undecided("Winograd's method propagates the NaN and infinities of this model to more elements")

@@ -1,18 +1,17 @@
-// Stands in for the header of Vitis HLS on the emulator. A kernel's functions run one after the other there, as in AMD's C
-// simulation, so a stream takes whatever is written to it; its depth, and processes that wait for each other, are what
-// sim/dataflow.hpp is for.
+// Stands in for the header of Vitis HLS on the emulator: see sim/fifo.hpp for depths and for who waits.
 #pragma once
 #ifdef FPGA_DATAFLOW
 #include "sim/hls_stream.h"
 #else
 #include <cstddef>
+#include <cstring>
 #include <deque>
-#include <stdexcept>
-#include <string>
+#include <type_traits>
 #include <utility>
 
 #include "ap_int.h"
 #include "ap_utils.h"
+#include "sim/fifo.hpp"
 
 namespace hls {
 
@@ -24,22 +23,26 @@ class stream<T_, 0> {
 public:
     typedef T_ value_type;
 
-    explicit stream(const char* name = nullptr) : name_(name ? name : "") {}
+    explicit stream(const char* name = nullptr) : fifo_(name) {}
     stream(const stream&) = delete;
     stream& operator=(const stream&) = delete;
 
-    // Raises std::runtime_error if nothing has been written that has not been read.
+    // Waits for an element. Raises std::runtime_error if none can come.
     T_ read() {
-        if (empty())
-            throw std::runtime_error("stream '" + name_ +
-                                     "' is read while it is empty: the kernel's functions run one "
-                                     "after the other, and none in front of this one has written to it");
+        if (fifo_.outside()) return read_outside();
+        fifo_.await_element();
         T_ value = std::move(elements_.front());
         elements_.pop_front();
+        fifo_.freed();
         return value;
     }
+    void write(const T_& value) {
+        if (fifo_.outside()) return fifo_.write_outside(&value);
+        fifo_.await_place();
+        elements_.push_back(value);
+        fifo_.filled();
+    }
     void read(T_& value) { value = read(); }
-    void write(const T_& value) { elements_.push_back(value); }
     void operator>>(T_& value) { value = read(); }
     void operator<<(const T_& value) { write(value); }
     bool read_nb(T_& value) {
@@ -48,17 +51,31 @@ public:
         return true;
     }
     bool write_nb(const T_& value) {
+        if (full()) return false;
         write(value);
         return true;
     }
-    bool empty() const { return elements_.empty(); }
-    bool full() const { return false; }
-    std::size_t size() const { return elements_.size(); }
-    std::size_t capacity() const { return 0; }
-    void set_name(const char* name) { name_ = name; }
+    bool empty() const { return fifo_.poll_empty(); }
+    bool full() const { return fifo_.poll_full(); }
+    std::size_t size() const { return fifo_.size(); }
+    std::size_t capacity() const { return fifo_.capacity(); }
+    void set_name(const char* name) { fifo_.set_name(name); }
+
+    sim::fifo& fifo() { return fifo_; }  // of the emulator
+    static constexpr std::size_t hardware_depth() { return 2; }
 
 private:
-    std::string name_;
+    T_ read_outside() {
+        static_assert(std::is_trivially_copyable<T_>::value,
+                      "elements of a stream between kernels are bits: no pointers, no destructors");
+        alignas(T_) unsigned char bytes[sizeof(T_)];
+        fifo_.read_outside(bytes);
+        T_ value;
+        std::memcpy(static_cast<void*>(&value), bytes, sizeof bytes);
+        return value;
+    }
+
+    sim::fifo fifo_;
     std::deque<T_> elements_;
 };
 
@@ -68,6 +85,7 @@ class stream : public stream<T_, 0> {
 public:
     explicit stream(const char* name = nullptr) : stream<T_, 0>(name) {}
     std::size_t capacity() const { return DEPTH_; }
+    static constexpr std::size_t hardware_depth() { return DEPTH_; }
 };
 
 template <class T_>

@@ -1,38 +1,49 @@
-// Stands in for the header of Vitis HLS on the emulator: blocks that are written and read in turn, as many as are written.
+// Stands in for the header of Vitis HLS on the emulator: see sim/fifo.hpp for depths and for who waits.
 #pragma once
 #ifdef FPGA_DATAFLOW
 #include "sim/hls_streamofblocks.h"
 #else
+#include <cstddef>
 #include <deque>
-#include <stdexcept>
-#include <string>
+
+#include "sim/fifo.hpp"
 
 namespace hls {
 
 template <class Block_, int DEPTH_ = 2>
 class stream_of_blocks {
 public:
-    explicit stream_of_blocks(const char* name = nullptr) : name_(name ? name : "") {}
+    explicit stream_of_blocks(const char* name = nullptr) : fifo_(name) {}
     stream_of_blocks(const stream_of_blocks&) = delete;
     stream_of_blocks& operator=(const stream_of_blocks&) = delete;
 
-    bool empty() const { return blocks_.empty(); }
-    bool full() const { return false; }
+    bool empty() const { return fifo_.poll_empty(); }
+    bool full() const { return fifo_.poll_full(); }
 
     // What locks do.
-    Block_& write_acquire() { return blocks_.emplace_back().block; }
-    // Raises std::runtime_error if no block has been written that has not been read.
+    Block_& write_acquire() {
+        fifo_.await_place();
+        return blocks_.emplace_back().block;
+    }
+    void write_release() { fifo_.filled(); }
+    // Waits for a block. Raises std::runtime_error if none can come.
     Block_& read_acquire() {
-        if (empty()) throw std::runtime_error("stream of blocks '" + name_ + "' is read while it is empty");
+        fifo_.await_element();
         return blocks_.front().block;
     }
-    void read_release() { blocks_.pop_front(); }
+    void read_release() {
+        blocks_.pop_front();
+        fifo_.freed();
+    }
+
+    sim::fifo& fifo() { return fifo_; }  // of the emulator
+    static constexpr std::size_t hardware_depth() { return DEPTH_; }
 
 private:
     struct held {
         Block_ block = {};  // which may be an array
     };
-    std::string name_;
+    sim::fifo fifo_;
     std::deque<held> blocks_;
 };
 
@@ -40,11 +51,13 @@ template <class Block_, int DEPTH_ = 2>
 class write_lock {
 public:
     template <int D_>
-    explicit write_lock(stream_of_blocks<Block_, D_>& blocks) : block_(blocks.write_acquire()) {}
+    explicit write_lock(stream_of_blocks<Block_, D_>& blocks) : fifo_(blocks.fifo()), block_(blocks.write_acquire()) {}
+    ~write_lock() { fifo_.filled(); }
     write_lock(const write_lock&) = delete;
     operator Block_&() { return block_; }
 
 private:
+    sim::fifo& fifo_;
     Block_& block_;
 };
 

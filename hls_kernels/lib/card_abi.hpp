@@ -9,12 +9,24 @@
 
 namespace fpga {
 
-constexpr uint32_t CARD_ABI = 4;
+constexpr uint32_t CARD_ABI = 5;
 
 // Device addresses that refer to host memory during one start.
 struct cu_window {
     uint64_t address, bytes;
     void* host;
+};
+
+// A stream to or from another compute unit. None of the functions but `wait` waits.
+struct cu_stream {
+    void* fifo;  // null: the argument is no stream
+    const char* name;
+    uint64_t depth;                                  // in elements
+    uint64_t (*open)(void* fifo, uint64_t bytes);    // bytes of an element, as whoever came first has them
+    bool (*write)(void* fifo, const void* element);  // false: it is full
+    bool (*read)(void* fifo, void* element);         // false: it is empty
+    uint64_t (*size)(void* fifo);                    // elements in it
+    void (*wait)(void* fifo, bool for_element);      // for an element or a place, some milliseconds at most
 };
 
 struct cu_call {
@@ -25,9 +37,10 @@ struct cu_call {
     void* card;
     const cu_window* windows;  // a kernel that cannot follow them refuses with CU_WINDOWS_REFUSED
     uint32_t window_count;
-    uint32_t steps;        // set by begin
-    char error[512];       // set by begin when it refuses: one sentence
-    uint64_t scratch[32];  // the kernel's own, kept from begin to end
+    const cu_stream* streams;  // an entry for each argument; null if the kernel has no streams
+    uint32_t steps;            // set by begin
+    char error[512];           // set by begin when it refuses: one sentence
+    uint64_t scratch[32];      // the kernel's own, kept from begin to end
 };
 
 constexpr uint32_t CU_WINDOWS_REFUSED = 0xfffffffeu;  // of begin: without windows it could start

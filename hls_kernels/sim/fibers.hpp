@@ -3,6 +3,7 @@
 // Results do not depend on the order in which they run, because processes meet in streams alone, each of which has one
 // writer and one reader. `shuffle` runs them in another order, for tests of exactly that.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -48,6 +49,8 @@ public:
     uint64_t id() const { return id_; }
     virtual std::string also_waits() const { return ""; }                   // more for the report of a deadlock
     void set_body(std::function<void()> body) { body_ = std::move(body); }  // before it starts
+    // While it asks again and again for something that no fiber of this thread gives it.
+    void set_polling(bool polling) { polling_ = polling; }
 
 private:
     friend class scheduler;
@@ -60,6 +63,7 @@ private:
     const wait_source* waits_on_ = nullptr;
     int why_ = 0;
     uint64_t id_ = 0;
+    bool polling_ = false, cancelled_ = false;
 };
 
 // Something that can go on when no fiber can: a memory that has requests to grant.
@@ -74,17 +78,30 @@ public:
     fiber& current() { return *current_; }
     bool at_root() const { return current_ == root_; }
     bool failed() const { return failure_ != nullptr; }
+    // Whether there is no fiber but the thread's own.
+    bool alone() const { return live_.size() < 2; }
+    // Whether others can go on; polling: or ask once more for what comes from elsewhere.
+    bool others_ready(bool polling) const {
+        for (const fiber* f : ready_)
+            if (polling || !f->polling_) return true;
+        return false;
+    }
+    // Ends a fiber when it runs the next time: what it has on its stack is destroyed.
+    void cancel(fiber& f) {
+        f.cancelled_ = true;
+        wake(f);
+    }
 
     // The fiber that stands for the thread itself.
     void set_root(fiber& root) {
         root_ = current_ = &root;
         root.state_ = fiber::state::running;
-        root.id_ = ++ids_;
+        root.id_ = next_id();
         live_.push_back(&root);
     }
     // Runs a new fiber at once, until it waits for the first time; so what its body refers to is still what it was.
     void start(fiber& f) {
-        f.id_ = ++ids_;
+        f.id_ = next_id();
         f.stack_ = std::make_unique<stack_memory>();
         f.context_.prepare(*f.stack_, &scheduler::enter);
         live_.push_back(&f);
@@ -122,6 +139,7 @@ public:
         run_another();
         me.waits_on_ = nullptr;
         if (may_throw) throw_if_failed();
+        if (may_throw && me.cancelled_) throw cancelled();
     }
     void wake(fiber& f) {
         if (f.state_ != fiber::state::waiting) return;
@@ -130,9 +148,11 @@ public:
     }
     // Lets others run first, and among them those that are new.
     void yield() {
-        current_->state_ = fiber::state::ready;
-        ready_.push_back(current_);
+        fiber& me = *current_;
+        me.state_ = fiber::state::ready;
+        ready_.push_back(&me);
         run_another();
+        if (me.cancelled_) throw cancelled();
     }
     // The first failure is the one that is told; all fibers run again to be unwound.
     void fail(std::exception_ptr why) {
@@ -153,6 +173,11 @@ public:
     uint64_t switches() const { return switches_; }
 
 private:
+    // Of no other fiber of the program: a stream that outlives a run may be used on another thread.
+    static uint64_t next_id() {
+        static std::atomic<uint64_t> last{0};
+        return last.fetch_add(1, std::memory_order_relaxed) + 1;
+    }
     void throw_if_failed() {
         if (!failure_) return;
         if (!at_root()) throw cancelled();
@@ -192,7 +217,7 @@ private:
     std::vector<fiber*> live_;
     idle_work* idle_ = nullptr;
     std::exception_ptr failure_;
-    uint64_t random_ = 0, switches_ = 0, ids_ = 0;
+    uint64_t random_ = 0, switches_ = 0;
 };
 
 inline scheduler& fibers() {

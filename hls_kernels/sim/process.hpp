@@ -45,6 +45,9 @@ public:
     loop* in_loop = nullptr;     // the pipelined loop that it is in
     uint64_t iteration = 0;      // of all pipelined loops that it has run
     bool interruptible = false;  // tests: others may run at any stream operation
+    bool ended = false;
+    bool endless = false;             // a task
+    std::vector<std::string> arrays;  // variables that it shares with other processes of its region, but for streams
     process_count counts;
     std::vector<flight> in_flight;  // of the loop; here so that its memory is kept
 
@@ -140,11 +143,16 @@ inline void suspend(process& me, const wait_source& thing, int why, bool may_thr
 // The same for what a pipelined loop waits for in its first stage (loop.hpp).
 void suspend_in_loop(process& me, const wait_source& thing, int why);
 
+// Lets others run first.
+inline void give_way(process& me) {
+    fibers().yield();
+    detail::current = &me;
+}
+
 // Tests: perhaps lets others run first.
 __attribute__((noinline)) inline void interrupt(process& me) {
     if (fibers().failed() || fibers().random() % 2) return;
-    fibers().yield();
-    detail::current = &me;
+    give_way(me);
 }
 
 // What a process calls when it begins to work for a command, and what comes behind the last one is nobody's again.

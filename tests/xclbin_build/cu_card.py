@@ -24,6 +24,7 @@ class CuCall(ctypes.Structure):
         ("card", ctypes.c_void_p),
         ("windows", ctypes.c_void_p),
         ("window_count", ctypes.c_uint32),
+        ("streams", ctypes.c_void_p),
         ("steps", ctypes.c_uint32),
         ("error", ctypes.c_char * 512),
         ("scratch", ctypes.c_uint64 * 32),
@@ -104,7 +105,7 @@ class Card:
         `windows`: device addresses that stand for an array in the host's memory.
         """
         entry = CuEntry.in_dll(self.library, f"fpga_cu_{kernel}")
-        assert entry.abi == 4
+        assert entry.abi == 5
         registers = self.registers(kernel, arguments)
         translate = _TRANSLATE(self.translate)
         shown = [CuWindow(address, array.nbytes, array.ctypes.data) for address, array in (windows or {}).items()]

@@ -178,7 +178,6 @@ def test_a_stream_that_is_read_while_it_is_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("#include <hls_task.h>\n", "make the tasks processes of a dataflow region"),
         (
             "#include <ap_fixed.h>\nstatic ap_fixed<8, 4, AP_TRN, AP_WRAP, 2> x;\n",
             "wrap around keep no bits",

@@ -86,10 +86,18 @@ def test_names_of_a_recipe_are_checked_where_they_are_read(
         assert str(error).isprintable()
         return
     (found,) = loaded.kernels
-    values = (loaded.name, loaded.platform, found.name, found.source, *found.cores, *found.slr, *found.memory.values())
+    values = (
+        loaded.name,
+        loaded.platform,
+        found.name,
+        *found.sources,
+        *found.cores,
+        *found.slr,
+        *found.memory.values(),
+    )
     for value in values:
         assert value.isprintable()
-    assert not set(found.source + "".join(found.cores)) & set('"\\')
+    assert not set("".join((*found.sources, *found.cores))) & set('"\\')
 
 
 @pytest.mark.parametrize("tag", ['D"', "D\\", "D\nx", "D]", "D[x]", "D:1", "D E", "", "D'", "D/*"])

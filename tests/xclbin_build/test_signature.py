@@ -48,8 +48,8 @@ def test_what_a_signature_means(tmp_path: Path, signature: tuple[str, list[Meani
 @pytest.mark.parametrize(
     ("parameter", "words"),
     [
-        ("hls::stream<float>& s", "is a stream between kernels"),
-        ("hls::stream<ap_axiu<32, 0, 0, 0>> s", "is a stream between kernels"),
+        ("hls::stream<float> s", "must be a reference to a stream"),
+        ("hls::stream<ap_axiu<32, 0, 0, 0>> s", "must be a reference to a stream"),
         ("int& n", "is a reference, which is not supported; pass a value"),
         ("const float (&x)[16]", "is a reference, which is not supported; pass a value"),
         ("float** rows", "pass a pointer to the data, and offsets"),

@@ -26,7 +26,7 @@ from . import engine as engines
 def plain(kernel: Kernel, operators: Operators, has_uram: bool) -> Component:
     """A plain kernel of the user's."""
     assert kernel.source is not None
-    includes = [str(ENGINE.parent)]  # what a source may include of ours
+    includes = [str(ENGINE.parent), *map(str, kernel.include)]  # what a source may include of ours, too
     part = counted("kernel", kernel.name, kernel.source, kernel.name, includes, operators, has_uram)
     part.parts.append(Component("ports", "m_axi and control", _ports(kernel, operators), "formula"))
     return part

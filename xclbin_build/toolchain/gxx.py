@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hls_kernels import ROOT
+from hls_kernels import LIB, ROOT
 
 from ..atomic_file import symlink
 from ..cache import build_directory, digest, locked
 from ..design import Design
 from ..errors import ToolchainError
-from ..generate import emulation_sources, stage, user_directories
+from ..generate import emulation_sources, stage, stubs, user_directories
 from ..trusted_path import remove_untrusted
 from . import elf
 from . import isa as isas
@@ -29,6 +29,11 @@ INCLUDES = ("-I.", "-Ilib")  # cores may name headers of lib with the folder or 
 STAND_INS = ("-isystem", "headers")  # of AMD's headers, for the user's kernels and cores
 # What hls_kernels/lib/exit_guard.cpp stands in for.
 _WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
+# Not of signed overflow: hardware wraps around. What a failed check calls is hls_kernels/lib/undefined.cpp.
+_SANITIZE = (
+    "-fsanitize=bounds,shift,integer-divide-by-zero,vla-bound,unreachable,return",
+    "-fno-sanitize-recover=bounds,shift,integer-divide-by-zero,vla-bound",
+)
 _UNUSUAL = re.compile(r"[^A-Za-z0-9+,/_:.~(){}%=@!\[\] \x80-\U0010ffff-]")
 """What no path in a ninja file or a file of dependencies can have: a link stands for a user's folder with it."""
 LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
@@ -52,12 +57,14 @@ def build(
     progress: Progress | None = None,
     *,
     counting: bool = False,
+    sanitize: bool = False,
 ) -> Emulation:
     """Compiles `design` in the user's cache, where objects that are up to date are kept.
 
     isa: a level of x86-64 (`x86-64-v3`), perhaps with an extension; that of the machine by default.
     plan: the level that tiles are planned for, by default the same; see `isa.chosen`.
     counting: processes of plain kernels count their cycles.
+    sanitize: plain kernels check array bounds, shifts and divisions.
     """
     compiler = find_compiler()
     isa, plan = isas.chosen(isa, plan)
@@ -73,14 +80,30 @@ def build(
     own = digest([str(design.recipe.directory), design.recipe.name])[:12]
     folders = {f"{own}/include{n}" if _UNUSUAL.search(str(path)) else str(path): path
                for n, path in enumerate(user_directories(design))}  # fmt: skip
-    own_flags = [*flags, *STAND_INS, f"-I{own}", *(f"-I{name}" for name in folders)]
+    own_flags = [*flags, *STAND_INS, f"-I{own}", f"-I{own}/user", *(f"-I{name}" for name in folders)]
     own_flags.append(f"-ffile-prefix-map={own}/=")
-    units = [TranslationUnit(name, flags) for name in _units(sources.shared)]
+    if "clang" not in compiler.version.lower():  # which has no such symbols
+        own_flags.append("-fno-gnu-unique")  # they cannot be made local to a kernel
     engines = {f"cu_{kernel.name}.cpp" for kernel in design.kernels if kernel.engine}
+    plain = [kernel for kernel in design.kernels if kernel.source]
+    macros = {
+        name: [*(f"-D{macro}" for macro in kernel.define), *(_SANITIZE if sanitize else ())]
+        for kernel in plain
+        for name in stubs(kernel)
+    }
+    if sanitize:
+        sources.shared["undefined.cpp"] = (LIB / "undefined.cpp").read_text()
+    units = [TranslationUnit(name, flags) for name in _units(sources.shared)]
     units += [
-        TranslationUnit(f"{own}/{name}", [*own_flags, *(_ENGINE_FLAGS if name in engines else ())])
+        TranslationUnit(
+            f"{own}/{name}", [*own_flags, *macros.get(name, ()), *(_ENGINE_FLAGS if name in engines else ())]
+        )
         for name in _units(sources.own)
     ]
+    # v++ compiles each kernel by itself: what two of them call the same is not the same.
+    parts = {f"{own}/kernel_{kernel.name}.o": [f"{own}/{name}" for name in stubs(kernel)] for kernel in plain}
+    if len(plain) < 2:
+        parts = {}
     ninja, output = directory / f"{own}.ninja", f"{own}/kernels.so"
     with locked(directory) as lock:
         remove_untrusted(directory)
@@ -89,12 +112,12 @@ def build(
         for name, path in folders.items():
             if name != str(path):
                 symlink(path, directory / name)
-        write(ninja, compiler.command, units, output, LINK_FLAGS)
+        write(ninja, compiler.command, units, output, LINK_FLAGS, parts)
         try:
             edges = run(ninja, progress, keep_open=[lock])
             shared_object = check_written(compiler, directory / output)
         except ToolchainError:
-            _forget_damaged(directory, [*(unit.object for unit in units), output])
+            _forget_damaged(directory, [*(unit.object for unit in units), *parts, output])
             raise
         return Emulation(shared_object, isa, plan, edges)
 

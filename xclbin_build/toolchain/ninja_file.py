@@ -10,9 +10,10 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from ..atomic_file import write_changed
 from ..errors import ToolchainError
@@ -54,10 +55,16 @@ class TranslationUnit:
 
 
 def write(
-    path: Path, compiler: Sequence[str], units: Sequence[TranslationUnit], output: str, link_flags: Sequence[str] = ()
+    path: Path,
+    compiler: Sequence[str],
+    units: Sequence[TranslationUnit],
+    output: str,
+    link_flags: Sequence[str] = (),
+    parts: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
     """Writes the ninja file `path`: compiles the units side by side and links them to the shared object `output`.
 
+    parts: objects, and the sources of the units that each is made of; others see only what these export.
     Paths in it are relative to the directory of the file.
     """
     lines = [
@@ -75,14 +82,31 @@ def write(
         "  description = link $name",
         "",
     ]
+    if parts:
+        lines += [
+            f"objcopy = {ninja_value(_objcopy())}",
+            "",
+            "rule part",
+            f"  command = sh {_SCRIPT_NAME} $out $cxx -r -nostdlib -Wl,--force-group-allocation $in -o $out && "
+            "$objcopy --localize-hidden $out",
+            "  description = link $name",
+            "",
+        ]
     for unit in units:
         lines += [
             f"build {ninja_path(unit.object)}: compile {ninja_path(unit.source)}",
             f"  flags = {ninja_value(shlex.join(unit.flags))}",
             f"  name = {ninja_value(Path(unit.source).name)}",
         ]
+    objects = {unit.source: unit.object for unit in units}
+    for part, sources in parts.items():
+        lines += [
+            f"build {ninja_path(part)}: part {' '.join(ninja_path(objects.pop(source)) for source in sources)}",
+            f"  name = {ninja_value(Path(part).name)}",
+        ]
+    linked = [*objects.values(), *parts]
     lines += [
-        f"build {ninja_path(output)}: link {' '.join(ninja_path(unit.object) for unit in units)}",
+        f"build {ninja_path(output)}: link {' '.join(map(ninja_path, linked))}",
         f"  flags = {ninja_value(shlex.join(link_flags))}",
         f"  name = {ninja_value(Path(output).name)}",
         f"default {ninja_path(output)}",
@@ -90,6 +114,13 @@ def write(
     ]
     write_changed(path.with_name(_SCRIPT_NAME), _SCRIPT)
     write_changed(path, "\n".join(lines))
+
+
+def _objcopy() -> str:
+    found = shutil.which("objcopy")
+    if found is None:
+        raise ToolchainError("two kernels of your own in one xclbin need objcopy; install binutils.")
+    return shlex.quote(found)
 
 
 def run(path: Path, progress: Progress | None = None, keep_open: Sequence[int] = ()) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..axlf import Section, read, write
@@ -75,11 +76,13 @@ def commands(design: Design, target: str) -> list[list[str]]:
     """The calls of v++, to be run in the build directory: one compile a kernel, and the link."""
     common = ["v++", "-t", target, "--platform", design.platform.xsa]
     includes = [*INCLUDES, *(f"-I{path}" for path in user_directories(design))]
-    kernels = [(kernel.name, _source(kernel)) for kernel in design.kernels]
+    kernels = [(kernel.name, _sources_of(kernel), kernel.flags) for kernel in design.kernels]
     meeting = [Peers.of(kernel, design).meet for kernel in design.kernels if kernel.peers > 1]
-    kernels += [(name, f"{name}.cpp") for name in meeting]
-    compiles = [[*common, "-c", "-k", name, *includes, "-o", f"{name}.xo", source] for name, source in kernels]
-    objects = [f"{name}.xo" for name, _ in kernels]
+    kernels += [(name, [f"{name}.cpp"], []) for name in meeting]
+    compiles = [
+        [*common, "-c", "-k", name, *includes, *flags, "-o", f"{name}.xo", *sources] for name, sources, flags in kernels
+    ]
+    objects = [f"{name}.xo" for name, _, _ in kernels]
     return [*compiles, [*common, "-l", "--config", "link.cfg", "-o", _LINKED, *objects]]
 
 
@@ -95,13 +98,20 @@ def link_config(design: Design) -> str:
             lines += Peers.of(kernel, design).connectivity()
         else:
             lines += [
-                f"sp={unit.name}.{bound.argument.name}:{config_value(bound.bank)}"
+                f"sp={unit.name}.{kernel.arguments[index].argument.name}:{config_value(_bank_range(banks))}"
                 for unit in kernel.compute_units
-                for bound in kernel.arguments
-                if bound.bank
+                for index, banks in unit.banks.items()
             ]
         lines += [f"slr={unit.name}:{config_value(unit.slr)}" for unit in kernel.compute_units if unit.slr]
+    lines += [f"stream_connect={stream.text}" for stream in design.recipe.streams]
     return "\n".join(lines) + "\n"
+
+
+def _bank_range(banks: Sequence[str]) -> str:
+    """Neighbouring banks as v++ spells them: HBM[0:3]."""
+    if len(banks) == 1:
+        return banks[0]
+    return f"{banks[0].removesuffix(']')}:{banks[-1].partition('[')[2]}"
 
 
 def _sources(design: Design, target: str, *, built_here: bool) -> dict[str, str]:
@@ -113,8 +123,8 @@ def _sources(design: Design, target: str, *, built_here: bool) -> dict[str, str]
     return hls_sources(design, built_here=built_here) | {"link.cfg": link_config(design)}
 
 
-def _source(kernel: Kernel) -> str:
-    return f"user/{kernel.source.name}" if kernel.source else f"{kernel.name}.cpp"
+def _sources_of(kernel: Kernel) -> list[str]:
+    return [f"user/{path.name}" for path in kernel.files] or [f"{kernel.name}.cpp"]
 
 
 def _script(design: Design, target: str) -> str:

@@ -120,7 +120,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {op: _of_known_sizes(parts) for 
 
 
 def _is_empty_batch(x: torch.Tensor) -> bool:
-    """Whether there is no image, but images would have elements: PyTorch's prediction of the result raises TypeError."""
+    """Whether there is no image, but images would have elements; PyTorch predicts their result with a TypeError."""
     return isinstance(x.shape[0], int) and x.shape[0] == 0 and all(size != 0 for size in x.shape[1:])
 
 

@@ -1,6 +1,7 @@
 #include "compute_unit.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "cpu.hpp"
@@ -72,6 +73,7 @@ struct compute_unit::activity {
         call.registers = c.registers;
         call.windows = c.windows.data();
         call.window_count = static_cast<uint32_t>(c.windows.size());
+        call.streams = u.streams_.empty() ? nullptr : u.streams_.data();
         call.translate = translate;
         call.card = const_cast<address_space*>(&u.memory_);
     }
@@ -135,14 +137,15 @@ struct compute_unit::activity {
 };
 
 compute_unit::compute_unit(const kernel_info& kernel, compute_unit_info info, kernel_code& code, lane_team& team,
-                           size_t board, const address_space& memory)
+                           size_t board, const address_space& memory, std::vector<fpga::cu_stream> streams)
     : kernel_(kernel),
       info_(std::move(info)),
       code_(code),
       stack_(code.entry(kernel.name).stack),
       team_(team),
       board_(board),
-      memory_(memory) {
+      memory_(memory),
+      streams_(std::move(streams)) {
     team_.need_stack(stack_);
 }
 
@@ -150,6 +153,7 @@ compute_unit::~compute_unit() {
     {
         std::lock_guard lock(mutex_);
         stopping_ = true;
+        if (current_) interrupt_running(*current_, ert_state::abort);  // a kernel that runs for ever
     }
     wake_.notify_all();
     if (thread_.joinable()) thread_.join();
@@ -166,8 +170,19 @@ void compute_unit::enqueue(std::shared_ptr<ert_command> command) {
     wake_.notify_one();
 }
 
+void compute_unit::run_for_ever() {
+    auto command = std::make_shared<ert_command>();
+    command->add_callback([command = command.get()](ert_state state) {
+        if (state == ert_state::error) std::fprintf(stderr, "fpga_dynamo: %s\n", command->error().c_str());
+    });
+    enqueue(std::move(command));
+}
+
+// A caller who waits for a stream would not start the compute unit at its other end.
+bool compute_unit::must_run_on_own_thread() const { return !streams_.empty() || !stack_has(stack_); }
+
 bool compute_unit::execute(ert_command& command, unsigned timeout_ms) {
-    if (!stack_has(stack_)) return false;
+    if (must_run_on_own_thread()) return false;
     {
         std::lock_guard lock(mutex_);
         if (current_ || !queue_.empty()) return false;
@@ -181,7 +196,7 @@ bool compute_unit::execute(ert_command& command, unsigned timeout_ms) {
 }
 
 bool compute_unit::execute_queued(const ert_command& command, unsigned timeout_ms) {
-    if (!stack_has(stack_)) return false;
+    if (must_run_on_own_thread()) return false;
     std::shared_ptr<ert_command> taken;
     {
         std::lock_guard lock(mutex_);

@@ -22,14 +22,18 @@ namespace card_model {
 class compute_unit {
 public:
     // Throws error if `code` does not have the kernel.
+    // streams: an entry for each argument; empty if the kernel has none.
     compute_unit(const kernel_info& kernel, compute_unit_info info, kernel_code& code, lane_team& team, size_t board,
-                 const address_space& memory);
+                 const address_space& memory, std::vector<fpga::cu_stream> streams);
     ~compute_unit();
     compute_unit(const compute_unit&) = delete;
     compute_unit& operator=(const compute_unit&) = delete;
 
     const std::string& name() const { return info_.name; }
     const compute_unit_info& info() const { return info_; }
+    bool free_running() const { return kernel_.free_running; }
+    // Starts a kernel without control registers. Nobody waits for it, so its failure is printed.
+    void run_for_ever();
     // Commands that it has, for choosing the least loaded.
     size_t load() const { return load_.load(std::memory_order_relaxed); }
 
@@ -60,6 +64,7 @@ private:
     void serve();
     void perform(ert_command& command);
     void load_code();  // throws error
+    bool must_run_on_own_thread() const;
     void step_through(activity& a);
     // The steps from the next one on. may_borrow: PyTorch's threads may take the place of helpers.
     void run_steps(activity& a, step_clock& clock, bool may_borrow);
@@ -76,6 +81,7 @@ private:
     lane_team& team_;
     const size_t board_;
     const address_space& memory_;
+    const std::vector<fpga::cu_stream> streams_;
 
     std::mutex mutex_;
     std::condition_variable wake_;

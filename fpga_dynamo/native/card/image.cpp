@@ -35,17 +35,21 @@ std::shared_ptr<image> image::create(xclbin file, unsigned lanes) {
 }
 
 image::image(xclbin file, unsigned lanes)
-    : file_(std::move(file)), kernels_(file_.bitstream()), team_(lanes, count_units(file_)) {
+    : file_(std::move(file)), kernels_(file_.bitstream()), team_(lanes, count_units(file_)), streams_(file_.streams()) {
     for (size_t i = 0; i < file_.memories().size(); ++i) {
         const memory_info& memory = file_.memories()[i];
         banks_.push_back(memory.used ? std::make_shared<bank>(memory, static_cast<uint32_t>(i)) : nullptr);
     }
     for (const kernel_info& kernel : file_.kernels()) {
         for (const compute_unit_info& info : kernel.compute_units) {
-            units_.push_back(std::make_unique<compute_unit>(kernel, info, kernels_, team_, units_.size(), *this));
+            auto ends = kernel.has_streams() ? streams_.ends(info.streams) : std::vector<fpga::cu_stream>();
+            units_.push_back(
+                std::make_unique<compute_unit>(kernel, info, kernels_, team_, units_.size(), *this, std::move(ends)));
             unit_kernels_.push_back(&kernel);
         }
     }
+    for (const auto& unit : units_)
+        if (unit->free_running()) unit->run_for_ever();
 }
 
 const kernel_info& image::kernel(const std::string& name) const {
@@ -66,7 +70,7 @@ std::vector<compute_unit*> image::compute_units(const kernel_info& kernel) const
 
 bool image::busy() const {
     for (const auto& unit : units_)
-        if (unit->load()) return true;
+        if (unit->load() && !unit->free_running()) return true;
     return false;
 }
 

@@ -9,6 +9,7 @@
 #include "kernel_code.hpp"
 #include "lanes.hpp"
 #include "memory.hpp"
+#include "stream.hpp"
 #include "xclbin.hpp"
 
 namespace card_model {
@@ -24,7 +25,7 @@ public:
     // Of a kernel, in the file's order.
     std::vector<compute_unit*> compute_units(const kernel_info& kernel) const;
     const std::vector<std::unique_ptr<compute_unit>>& compute_units() const { return units_; }
-    bool busy() const;
+    bool busy() const;  // but for kernels that run for ever
     unsigned lanes() const { return team_.lanes(); }
 
     void* translate(uint64_t address, uint64_t* bytes) const override;
@@ -39,6 +40,7 @@ private:
     std::vector<std::shared_ptr<bank>> banks_;
     kernel_code kernels_;
     lane_team team_;
+    stream_network streams_;
     std::vector<std::unique_ptr<compute_unit>> units_;  // go first: their threads use all of the above
     std::vector<const kernel_info*> unit_kernels_;
 };

@@ -115,6 +115,10 @@ uint32_t kernel::group_id(uint32_t index) const {
 
 void kernel::check_startable() const {
     check_process();
+    if (info_->free_running)
+        throw error("kernel '" + info_->name +
+                    "' has no control registers (ap_ctrl_none): it runs from the load of the xclbin on and cannot be "
+                    "started");
     if (mode_ == access_mode::none)
         throw error("kernel '" + info_->name + "' was opened with access mode none, which does not allow runs");
     if (card_->try_loaded() != image_)
@@ -129,7 +133,7 @@ run::run(std::shared_ptr<kernel> kernel)
     for (const argument_info& argument : arguments) end = std::max<size_t>(end, argument.offset + argument.bytes);
     registers_.resize(end);
     buffers_.resize(arguments.size());
-    set_.resize(arguments.size());
+    for (const argument_info& argument : arguments) set_.push_back(argument.stream);
 }
 
 run::~run() {
@@ -146,7 +150,8 @@ void run::set_buffer(uint32_t index, const buffer& value) {
     const argument_info& argument = kernel_->argument(index);
     const std::string title = "argument " + std::to_string(index) + " ('" + argument.name + "') of kernel '" +
                               kernel_->info().name + "'";
-    if (!argument.global) throw error(title + " is a scalar, not a buffer");
+    if (!argument.global)
+        throw error(title + (argument.stream ? " is a stream, which nothing is set to" : " is a scalar, not a buffer"));
     const bank* place = value.memory()->owner();
     const auto& banks = kernel_->program()->banks();
     if (place->index() >= banks.size() || banks[place->index()].get() != place)
@@ -172,8 +177,10 @@ void run::set_scalar(uint32_t index, const void* bytes, size_t count) {
     const argument_info& argument = kernel_->argument(index);
     if (argument.global || count != argument.bytes)
         throw error("argument " + std::to_string(index) + " ('" + argument.name + "') of kernel '" +
-                    kernel_->info().name + "' takes " +
-                    (argument.global ? "a buffer" : "a scalar of " + std::to_string(argument.bytes) + " bytes"));
+                    kernel_->info().name + "' " +
+                    (argument.global   ? "takes a buffer"
+                     : argument.stream ? "is a stream, which nothing is set to"
+                                       : "takes a scalar of " + std::to_string(argument.bytes) + " bytes"));
     std::memcpy(registers_.data() + argument.offset, bytes, count);
     set_[index] = true;
 }

@@ -26,6 +26,7 @@ constexpr size_t SECTION_COUNT = HEADER + 144;
 constexpr size_t SECTIONS = 456;
 constexpr size_t SECTION_BYTES = 40;  // kind, name[16], pad, offset, size
 constexpr uint32_t MAX_SECTIONS = 1024;
+constexpr uint64_t MAX_DEPTH = 1u << 20;  // elements of a stream
 
 enum section_kind : uint32_t { BITSTREAM = 0, MEM_TOPOLOGY = 6, CONNECTIVITY = 7, IP_LAYOUT = 8, USER_METADATA = 16 };
 constexpr size_t MEMORY_BYTES = 40;      // type, used, pad[6], size in KiB, base, tag[16]
@@ -97,6 +98,34 @@ uuid parse_uuid(const std::string& text) {
     return id;
 }
 
+namespace {
+
+int& stream_end(std::vector<kernel_info>& kernels, const std::string& port) {
+    for (kernel_info& kernel : kernels)
+        for (compute_unit_info& unit : kernel.compute_units)
+            for (size_t a = 0; a < kernel.arguments.size(); ++a)
+                if (kernel.arguments[a].stream && unit.name + "." + kernel.arguments[a].name == port)
+                    return unit.streams[a];
+    throw error("the stream of '" + port + "' has no such end");
+}
+
+}  // namespace
+
+void connect_streams(std::vector<kernel_info>& kernels, const std::vector<stream_ends>& streams) {
+    for (size_t i = 0; i < streams.size(); ++i)
+        for (const std::string& port : streams[i]) {
+            int& number = stream_end(kernels, port);
+            if (number >= 0) throw error("'" + port + "' is an end of two streams");
+            number = static_cast<int>(i);
+        }
+    for (const kernel_info& kernel : kernels)
+        for (const compute_unit_info& unit : kernel.compute_units)
+            for (size_t a = 0; a < kernel.arguments.size(); ++a)
+                if (kernel.arguments[a].stream && unit.streams[a] < 0)
+                    throw error("stream '" + kernel.arguments[a].name + "' of compute unit '" + unit.name +
+                                "' is connected to nothing");
+}
+
 void xclbin::fail(const std::string& what) const { throw xclbin_error("xclbin '" + name_ + "': " + what); }
 
 xclbin xclbin::from_file(const std::string& path) {
@@ -150,6 +179,11 @@ void xclbin::read_container(const std::string& bytes) {
     }
     read_memories(section(MEM_TOPOLOGY, "MEM_TOPOLOGY"));
     read_compute_units(section(IP_LAYOUT, "IP_LAYOUT"));
+    try {
+        connect_streams(kernels_, stream_ends_);
+    } catch (const error& reason) {
+        fail(reason.what());
+    }
     read_connectivity(section(CONNECTIVITY, "CONNECTIVITY"), sections[IP_LAYOUT]);
     bitstream_ = section(BITSTREAM, "BITSTREAM");
     if (emulated()) check_content(bytes, count);
@@ -187,17 +221,21 @@ void xclbin::read_manifest(const std::string& user_metadata) {
         kernel.name = entry.at("name").as_string("kernel name");
         kernel.lanes = entry.at("lanes").as_bool("lanes");
         kernel.watch_buffers = !kernel.lanes;
+        if (const json::value* free_running = entry.find("free_running"))
+            kernel.free_running = free_running->as_bool("free_running");
         const auto& arguments = entry.at("args").as_array("args");
         kernel.arguments.resize(arguments.size());
         for (const json::value& argument : arguments) {
             const auto index = argument.at("index").as_unsigned("argument index");
-            if (index >= arguments.size() || kernel.arguments[index].bytes)
+            if (index >= arguments.size() || !kernel.arguments[index].name.empty())
                 fail("the manifest's argument indices of kernel '" + kernel.name + "' are not 0 to n - 1");
             argument_info& info = kernel.arguments[index];
             const auto offset = argument.at("offset").as_unsigned("argument offset");
             const auto bytes = argument.at("bytes").as_unsigned("argument bytes");
             info.name = argument.at("name").as_string("argument name");
             info.global = argument.at("kind").as_string("argument kind") == "global";
+            info.stream = argument.at("kind").as_string("argument kind") == "stream";
+            if (info.stream) continue;
             if (bytes < 1 || bytes > 64 || offset < 0x10 || offset + bytes > 4096 || (info.global && bytes != 8))
                 fail("argument '" + info.name + "' of kernel '" + kernel.name + "' lies outside the register map");
             info.offset = static_cast<uint32_t>(offset);
@@ -206,6 +244,15 @@ void xclbin::read_manifest(const std::string& user_metadata) {
         kernels_.push_back(std::move(kernel));
     }
     if (kernels_.empty()) fail("the manifest names no kernel");
+    if (const json::value* streams = manifest.find("streams"))
+        for (const json::value& stream : streams->as_array("streams")) {
+            const std::string& from = stream.at("source").as_string("source");
+            const std::string& to = stream.at("destination").as_string("destination");
+            const auto depth = stream.at("depth").as_unsigned("depth");
+            if (depth < 1 || depth > MAX_DEPTH) fail("stream " + from + ":" + to + " has an impossible depth");
+            streams_.push_back({from + ":" + to, static_cast<uint32_t>(depth)});
+            stream_ends_.push_back({from, to});
+        }
 }
 
 void xclbin::read_memories(const std::string& section) {
@@ -234,14 +281,16 @@ void xclbin::read_compute_units(const std::string& section) {
     if (count == UINT32_MAX) fail("section IP_LAYOUT is malformed");
     for (uint32_t i = 0; i < count; ++i) {
         const ip unit = read_ip(section, i);
-        if (load<uint32_t>(section, 8 + i * IP_BYTES) != IP_KERNEL || unit.base == NO_ADDRESS) continue;
+        if (load<uint32_t>(section, 8 + i * IP_BYTES) != IP_KERNEL) continue;
         const auto kernel = std::find_if(kernels_.begin(), kernels_.end(),
                                          [&](const kernel_info& k) { return k.name == unit.kernel; });
         if (kernel == kernels_.end())
             fail("compute unit '" + unit.instance + "' is of kernel '" + unit.kernel +
                  "', which is missing in the manifest");
+        if (unit.base == NO_ADDRESS && !kernel->free_running) continue;
+        const size_t arguments = kernel->arguments.size();
         kernel->compute_units.push_back(
-            {unit.instance, unit.base, std::vector<std::vector<uint32_t>>(kernel->arguments.size())});
+            {unit.instance, unit.base, std::vector<std::vector<uint32_t>>(arguments), std::vector<int>(arguments, -1)});
     }
     for (const kernel_info& kernel : kernels_)
         if (kernel.compute_units.empty()) fail("kernel '" + kernel.name + "' has no compute unit");

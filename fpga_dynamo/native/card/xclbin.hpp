@@ -1,9 +1,12 @@
 // An xclbin file: the axlf container (layout as in XRT's xclbin.h) and what the emulator needs from its sections.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "stream.hpp"
 
 namespace card_model {
 
@@ -20,7 +23,8 @@ struct memory_info {
 
 struct argument_info {
     std::string name;
-    bool global = false;  // a pointer into a bank; otherwise a scalar
+    bool global = false;  // a pointer into a bank
+    bool stream = false;  // to or from another compute unit; without registers. Otherwise a scalar
     uint32_t offset = 0;  // in the register map
     uint32_t bytes = 0;   // in the register map
 };
@@ -29,6 +33,7 @@ struct compute_unit_info {
     std::string name;
     uint64_t base = 0;
     std::vector<std::vector<uint32_t>> banks;  // per argument: indices of the banks that it is wired to
+    std::vector<int> streams;                  // per argument: number of the stream that it is an end of, or -1
 };
 
 struct kernel_info {
@@ -36,9 +41,21 @@ struct kernel_info {
     bool lanes = false;  // its steps may be cut into slices that run side by side
     // Whether the ends of its buffers are looked at after each run. Of a sequencer the commands are checked before it.
     bool watch_buffers = false;
+    bool free_running = false;  // without control registers: runs from the load of the xclbin on, again and again
     std::vector<argument_info> arguments;
     std::vector<compute_unit_info> compute_units;
+
+    // Whether its runs may wait for those of other compute units.
+    bool has_streams() const {
+        return std::any_of(arguments.begin(), arguments.end(), [](const argument_info& a) { return a.stream; });
+    }
 };
+
+// The arguments, each as "unit.argument", that write to a stream and read from it.
+using stream_ends = std::array<std::string, 2>;
+// Gives the arguments of all compute units the numbers of their streams. Throws error for a stream without two ends, and
+// for an end without a stream.
+void connect_streams(std::vector<kernel_info>& kernels, const std::vector<stream_ends>& streams);
 
 class xclbin {
 public:
@@ -58,6 +75,7 @@ public:
     const std::string& manifest() const { return manifest_; }  // JSON
     const std::vector<memory_info>& memories() const { return memories_; }
     const std::vector<kernel_info>& kernels() const { return kernels_; }
+    const std::vector<stream_info>& streams() const { return streams_; }
     const std::string& bitstream() const { return bitstream_; }
 
 private:
@@ -74,6 +92,8 @@ private:
     std::string platform_, target_, isa_, manifest_, bitstream_;
     std::vector<memory_info> memories_;
     std::vector<kernel_info> kernels_;
+    std::vector<stream_info> streams_;
+    std::vector<stream_ends> stream_ends_;
 };
 
 }  // namespace card_model

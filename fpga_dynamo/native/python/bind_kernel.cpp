@@ -57,6 +57,7 @@ void set_argument(python_run& self, uint32_t index, nb::handle value) {
     const card_model::argument_info& wanted = self.of().argument(index);
     const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" +
                               self.of().info().name + "'";
+    if (wanted.stream && value.is_none()) return;
     if (wanted.global) throw card_model::error(title + " must be a buffer");
     self.set_scalar(index, scalar(value, wanted.bytes, title).data(), wanted.bytes);
 }

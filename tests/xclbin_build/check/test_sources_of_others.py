@@ -66,7 +66,7 @@ def test_what_becomes_of_them(checkout: Path, capsys: pytest.CaptureFixture[str]
     told = capsys.readouterr().out
     assert "checked: 3 of 3" in told
     assert "built for the emulator: 1 of 2" in told
-    assert "kernels/k.cpp bad: error: kernel 'bad': argument" in told
+    assert "kernels/k.cpp bad: error: the stream 'bad_1.in' is connected to nothing" in told
 
 
 def test_a_source_that_is_refused_has_its_reason(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,8 @@ int hal_card::load(const void* xclbin, uint64_t bytes) {
         std::lock_guard lock(mutex_);
         image_ = card_->loaded();
         units_.clear();
-        for (const auto& unit : image_->compute_units()) units_.push_back(unit.get());
+        for (const auto& unit : image_->compute_units())
+            if (!unit->free_running()) units_.push_back(unit.get());
         std::sort(units_.begin(), units_.end(),
                   [](compute_unit* a, compute_unit* b) { return a->info().base < b->info().base; });
     });

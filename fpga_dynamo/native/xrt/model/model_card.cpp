@@ -49,31 +49,45 @@ std::string attribute(const std::string& element, const std::string& name) {
     return element.substr(begin, element.find('"', begin) - begin);
 }
 
-// Kernels and compute units of the XML that XRT itself reads them from.
-std::vector<card_model::kernel_info> kernels_of(const std::string& xml) {
+// What the XML says that XRT itself reads kernels and compute units from.
+struct hardware {
     std::vector<card_model::kernel_info> kernels;
-    std::string unit;
+    std::vector<card_model::stream_info> streams;
+};
+hardware described_by(const std::string& xml) {
+    hardware found;
+    std::vector<card_model::kernel_info>& kernels = found.kernels;
+    std::vector<card_model::stream_ends> ends;
     for (size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {
         const std::string element = xml.substr(at + 1, xml.find('>', at) - at - 1);
         if (element.rfind("kernel ", 0) == 0) {
             kernels.emplace_back();
             kernels.back().name = attribute(element, "name");
             kernels.back().lanes = true;  // one without has a single slice
+            kernels.back().free_running = attribute(element, "hwControlProtocol") == "ap_ctrl_none";
         } else if (element.rfind("arg ", 0) == 0 && !kernels.empty()) {
             const auto number = [&](const char* name) {
                 return static_cast<uint32_t>(std::strtoul(attribute(element, name).c_str(), nullptr, 0));
             };
-            kernels.back().arguments.push_back({attribute(element, "name"),
-                                                attribute(element, "addressQualifier") == "1", number("offset"),
-                                                number("size")});
+            kernels.back().arguments.push_back(
+                {attribute(element, "name"), attribute(element, "addressQualifier") == "1",
+                 attribute(element, "addressQualifier") == "4", number("offset"), number("size")});
         } else if (element.rfind("instance ", 0) == 0) {
-            unit = attribute(element, "name");
-        } else if (element.rfind("addrRemap ", 0) == 0 && !kernels.empty()) {
+            if (kernels.empty()) continue;
+            const size_t arguments = kernels.back().arguments.size();
+            kernels.back().compute_units.push_back(
+                {attribute(element, "name"), 0, {}, std::vector<int>(arguments, -1)});
+        } else if (element.rfind("addrRemap ", 0) == 0 && !kernels.empty() && !kernels.back().compute_units.empty()) {
             const uint64_t base = std::strtoull(attribute(element, "base").c_str(), nullptr, 0);
-            kernels.back().compute_units.push_back({unit, base, {}});
+            kernels.back().compute_units.back().base = base;
+        } else if (element.rfind("stream ", 0) == 0) {
+            ends.push_back({attribute(element, "source"), attribute(element, "destination")});
+            const auto depth = std::strtoul(attribute(element, "depth").c_str(), nullptr, 0);
+            found.streams.push_back({ends.back()[0] + ":" + ends.back()[1], static_cast<uint32_t>(depth)});
         }
     }
-    return kernels;
+    card_model::connect_streams(kernels, ends);
+    return found;
 }
 
 unsigned lanes() {
@@ -220,8 +234,10 @@ void register_unit::cancel(uint32_t run) {
 struct model_card::program {
     const std::string object;
     card_model::kernel_code code;
-    std::vector<card_model::kernel_info> kernels;
+    const hardware described;
+    const std::vector<card_model::kernel_info>& kernels = described.kernels;
     card_model::lane_team team;
+    card_model::stream_network streams;
     std::vector<std::unique_ptr<card_model::compute_unit>> units;
     std::map<uint64_t, std::unique_ptr<register_unit>> by_address;
 
@@ -232,14 +248,22 @@ struct model_card::program {
     }
 
     program(const std::string& xml, std::string content, const memory& ram, status_page* status)
-        : object(std::move(content)), code(object), kernels(kernels_of(xml)), team(lanes(), count(kernels)) {
+        : object(std::move(content)),
+          code(object),
+          described(described_by(xml)),
+          team(lanes(), count(kernels)),
+          streams(described.streams) {
         for (const auto& kernel : kernels) {
             for (const auto& info : kernel.compute_units) {
-                units.push_back(
-                    std::make_unique<card_model::compute_unit>(kernel, info, code, team, units.size(), ram));
-                by_address[info.base] = std::make_unique<register_unit>(*units.back(), status);
+                auto ends = kernel.has_streams() ? streams.ends(info.streams) : std::vector<fpga::cu_stream>();
+                units.push_back(std::make_unique<card_model::compute_unit>(kernel, info, code, team, units.size(), ram,
+                                                                           std::move(ends)));
+                if (!kernel.free_running)
+                    by_address[info.base] = std::make_unique<register_unit>(*units.back(), status);
             }
         }
+        for (const auto& unit : units)
+            if (unit->free_running()) unit->run_for_ever();
     }
 };
 

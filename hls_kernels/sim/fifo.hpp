@@ -1,0 +1,161 @@
+// What a stream of a plain kernel waits by on the emulator. Without cycles: a process runs until it must wait.
+//
+// A stream that is declared in a dataflow region is as deep as in hardware (`limit`). Any other stream holds whatever is
+// written to it, as in AMD's C simulation. A stream that is an argument of the kernel leads to another compute unit.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "lib/card_abi.hpp"
+#include "process.hpp"
+
+namespace sim {
+
+class fifo : public stall_cause {
+public:
+    enum : int { EMPTY, FULL };
+
+    explicit fifo(const char* name) : name_(name ? name : "") {}
+    ~fifo() {
+        if (filled_ != freed_ && !std::uncaught_exceptions()) tell_leftover();
+    }
+    fifo(const fifo&) = delete;
+    fifo& operator=(const fifo&) = delete;
+
+    void set_name(const char* name) { name_ = name; }
+    // `name`: of the variable, for a stream that was given none.
+    void limit(std::size_t depth, const char* name) {
+        depth_ = depth;
+        if (name_.empty()) name_ = name;
+    }
+    void connect(const fpga::cu_stream* outside) {
+        outside_ = outside;
+        name_ = outside->name;
+    }
+    const fpga::cu_stream* outside() const { return outside_; }
+
+    std::size_t size() const { return outside_ ? outside_->size(outside_->fifo) : filled_ - freed_; }
+    std::size_t capacity() const { return outside_ ? outside_->depth : depth_; }
+
+    // For what does not wait: whoever asks in a loop must let others run.
+    bool poll_empty() const { return size() == 0 && (rest(), size() == 0); }
+    bool poll_full() const { return capacity() && size() >= capacity() && (rest(), size() >= capacity()); }
+
+    void await_element() {
+        process& me = self();
+        claim(reader_, me, "read");
+        while (filled_ == freed_) wait(me, waiting_reader_, EMPTY);
+    }
+    void await_place() {
+        process& me = self();
+        claim(writer_, me, "written");
+        while (depth_ && filled_ - freed_ >= depth_) wait(me, waiting_writer_, FULL);
+    }
+    void filled() {
+        filled_++;
+        wake(waiting_reader_);
+    }
+    void freed() {
+        freed_++;
+        wake(waiting_writer_);
+    }
+    void read_outside(void* element) {
+        while (!outside_->read(outside_->fifo, element)) rest_outside(true);
+    }
+    void write_outside(const void* element) {
+        while (!outside_->write(outside_->fifo, element)) rest_outside(false);
+    }
+
+    std::string cause(int why) const override { return title() + (why == EMPTY ? " empty" : " full"); }
+    std::string waiting(int why) const override {
+        const bool empty = why == EMPTY;
+        const user& other = empty ? writer_ : reader_;
+        std::string text = (empty ? "to read " : "to write ") + title() + ", which is " + (empty ? "empty" : "full");
+        text += depth_ ? " (depth " + std::to_string(depth_) + ", " : " (";
+        text += empty ? "written by " : "read by ";
+        if (!other.id) return text + "nobody so far)";
+        return text + other.name + (fibers().live(other.id) ? ")" : ", which has ended)");
+    }
+
+private:
+    struct user {
+        uint64_t id = 0;
+        std::string name;
+    };
+    struct polling {
+        fiber& of;
+        explicit polling(fiber& f) : of(f) { of.set_polling(true); }
+        ~polling() { of.set_polling(false); }
+    };
+    std::string title() const { return name_.empty() ? "a stream" : "'" + name_ + "'"; }
+
+    // On a card they would be there in the next run.
+    void tell_leftover() const {
+        static std::atomic<int> told{0};
+        constexpr int MOST = 10;
+        if (told.fetch_add(1, std::memory_order_relaxed) < MOST)
+            std::fprintf(stderr, "fpga_dynamo: warning: %s ends with %zu element(s) in it that nobody has read\n",
+                         title().c_str(), filled_ - freed_);
+    }
+    // The thread itself may use any stream, before and behind a region.
+    void claim(user& u, const process& me, const char* what) const {
+        if (me.id() == u.id || fibers().at_root()) return;
+        if (u.id && fibers().live(u.id))
+            throw error(title() + " is " + what + " by two processes, '" + u.name + "' and '" + me.name() +
+                        "'; give each a stream of its own.");
+        u.id = me.id();
+        u.name = me.name();
+    }
+    void wait(process& me, process*& waiting, int why) {
+        if (fibers().alone()) throw std::runtime_error(alone(why));
+        struct restore_null {
+            process*& pointer;
+            ~restore_null() { pointer = nullptr; }
+        } on_leaving{waiting};
+        waiting = &me;
+        suspend(me, *this, why);
+    }
+    std::string alone(int why) const {
+        if (why == FULL)
+            return "stream " + title() + " is written while it is full (depth " + std::to_string(depth_) +
+                   "), and nobody is left to read it";
+        return "stream " + title() +
+               " is read while it is empty: the kernel's functions run one after the other, and none in front of this "
+               "one has written to it";
+    }
+    static void wake(process*& waiting) {
+        if (__builtin_expect(waiting != nullptr, 0)) fibers().wake(*std::exchange(waiting, nullptr));
+    }
+    void rest() const {
+        process& me = self();
+        if (outside_) {
+            const polling here(me);
+            std::this_thread::yield();
+            give_way(me);
+        } else if (!fibers().alone()) {
+            give_way(me);
+        }
+    }
+    // The other end lies in another compute unit: other processes of this one run first.
+    void rest_outside(bool for_element) const {
+        process& me = self();
+        const polling here(me);
+        if (!fibers().others_ready(false)) outside_->wait(outside_->fifo, for_element);
+        give_way(me);
+    }
+
+    std::string name_;
+    std::size_t depth_ = 0;  // 0: no limit
+    std::size_t filled_ = 0, freed_ = 0;
+    const fpga::cu_stream* outside_ = nullptr;
+    process *waiting_reader_ = nullptr, *waiting_writer_ = nullptr;
+    user reader_, writer_;
+};
+
+}  // namespace sim
