@@ -54,7 +54,7 @@ class bo(_pyxrt.bo):
         """A write_ptr and a sync in one, which needs no host side (ours)."""
 
 class kernel(_pyxrt.kernel):
-    def __call__(self, *args: _pyxrt.bo | float | None) -> run: ...
+    def __call__(self, *args: _pyxrt.bo | float | bytes | None) -> run: ...
 
 class run(_pyxrt.run):
     """On its kernel's least loaded compute unit that reaches the buffers' banks.

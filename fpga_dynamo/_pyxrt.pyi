@@ -155,8 +155,8 @@ class kernel:
 
     def __init__(self, device: device, uuid: uuid, name: str, mode: cu_access_mode = ...) -> None: ...
     def group_id(self, argument: int) -> int: ...
-    def __call__(self, *args: bo | float | None) -> run:
-        """None stands for a stream, which is connected when the xclbin is linked."""
+    def __call__(self, *args: bo | float | bytes | None) -> run:
+        """None stands for a stream, which is connected when the xclbin is linked; bytes for a structure (both ours)."""
 
 class run:
     """One start at a time of a kernel. It keeps its buffers while it is under way."""

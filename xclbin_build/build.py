@@ -19,6 +19,7 @@ from .manifest import EMULATED, TARGETS
 from .metadata import container
 from .toolchain import gxx, vitis
 from .toolchain import isa as isas
+from .toolchain.argument_bytes import ArgumentBytes
 from .toolchain.ninja_file import Progress
 from .trusted_path import printable, weakness
 
@@ -36,7 +37,7 @@ def load_design(
 
 def design_of(recipe: recipes.Recipe, platform: str | Path | None = None) -> Design:
     """A recipe that has been read, worked out for a platform; None: the recipe's."""
-    return elaborate(recipe, platforms.load(recipe.platform if platform is None else platform))
+    return elaborate(recipe, platforms.load(recipe.platform if platform is None else platform), ArgumentBytes)
 
 
 def build(

@@ -16,7 +16,7 @@ from . import recipe as recipes
 from .connectivity import banks_of, check_streams
 from .engine import Engine
 from .errors import RecipeError, did_you_mean
-from .plain_kernel import PlainKernel, find_kernel
+from .plain_kernel import PlainKernel, ValueBytes, find_kernel
 from .platform import NO_PART, Platform
 from .records import Header, Record, parse_command, parse_core_line, parse_header, parse_tiles
 from .signature import Argument, register_offsets
@@ -163,8 +163,8 @@ class Design:
         return self.header.records[opcode]
 
 
-def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
-    """Works out a recipe for a platform.
+def elaborate(recipe: recipes.Recipe, platform: Platform, value_bytes: ValueBytes | None = None) -> Design:
+    """Works out a recipe for a platform. value_bytes: see :func:`xclbin_build.plain_kernel.find_kernel`.
 
     Raises RecipeError for an unknown core, tile constant or bank, RecordError for a header that cannot be understood.
     """
@@ -209,7 +209,8 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
             header = header.merge(parse_header(path), str(path))
         numbers = header.enums["engine_opcode"]
         opcodes |= {name.removeprefix("ENGINE_").lower(): number for name, number in numbers.items()}
-    return Design(recipe, platform, _kernels(recipe, platform, cores), header, opcodes, _tiles(recipe))
+    kernels = _kernels(recipe, platform, cores, value_bytes)
+    return Design(recipe, platform, kernels, header, opcodes, _tiles(recipe))
 
 
 def _same_engines(recipe: recipes.Recipe) -> None:
@@ -280,13 +281,15 @@ def _distinct_headers(recipe: recipes.Recipe, cores: dict[str, Core]) -> None:
             )
 
 
-def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core]) -> tuple[Kernel, ...]:
+def _kernels(
+    recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core], value_bytes: ValueBytes | None
+) -> tuple[Kernel, ...]:
     kernels = []
     base = FIRST_CU_BASE
     by_header = {core.header: core for core in cores.values()}
     for entry in recipe.kernels:
         include = tuple(recipe.resolve(folder) for folder in entry.include)
-        plain = find_kernel(recipe.resolve_all(entry.sources), entry.name, include, entry.define)
+        plain = find_kernel(recipe.resolve_all(entry.sources), entry.name, include, entry.define, value_bytes)
         own = SEQUENCER_ARGUMENTS if entry.engine is None else ENGINE_ARGUMENTS
         arguments = plain.arguments if plain else own
         names = entry.units or [f"{entry.name}_{index + 1}" for index in range(entry.cu)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import RecipeError
 from .signature import Argument, parse_kernel
+
+ValueBytes = Callable[[Path, str, Sequence[Path], Sequence[str]], Callable[[int], int]]
+"""Of a source, a kernel, folders of headers and macros: the bytes of an argument by its number; 0: unknown."""
 
 _INTERFACE = re.compile(r"#\s*pragma\s+hls\s+interface\b([^\n]*)", re.IGNORECASE)
 _OPTION = re.compile(r"(\w+)\s*=\s*(\w+)")
@@ -39,9 +42,15 @@ class PlainKernel:
 
 
 def find_kernel(
-    sources: Sequence[Path], kernel: str, include: Sequence[Path] = (), define: Sequence[str] = ()
+    sources: Sequence[Path],
+    kernel: str,
+    include: Sequence[Path] = (),
+    define: Sequence[str] = (),
+    value_bytes: ValueBytes | None = None,
 ) -> PlainKernel | None:
     """The kernel `kernel` that one of the sources defines; None without sources.
+
+    value_bytes: who knows the size of structures that are passed by value; without it they are refused.
 
     Raises RecipeError if none of them does, or if the kernel has an argument that no host can pass.
     """
@@ -50,7 +59,8 @@ def find_kernel(
     failures: list[RecipeError] = []
     for source in sources:
         try:
-            arguments = parse_kernel(source, kernel, include, define)
+            sizes = value_bytes(source, kernel, include, define) if value_bytes else lambda number: 0
+            arguments = parse_kernel(source, kernel, include, define, sizes)
         except RecipeError as error:
             failures.append(error)
             continue

@@ -6,7 +6,8 @@ anything shorter) and 4 bytes of control behind it, from CU_ARGUMENTS = 0x10 on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -48,6 +49,9 @@ _NUMBERS_OF_BITS = ("ap_int", "ap_uint", "ap_fixed", "ap_ufixed")
 _BURSTS = "burst_maxi"  # an m_axi port whose bursts the kernel asks for itself
 _STREAMS = ("stream", "stream_of_blocks", "task")
 
+_TOO_WIDE = (["long", "double"], ["__int128"], ["unsigned", "__int128"])
+MAX_VALUE_BYTES = 64  # of a structure; what the emulator's register maps take
+
 _SCALARS_TOLD = "integers, floating-point numbers, bool, enumerations and ap_int of up to 64 bits"
 
 
@@ -80,14 +84,21 @@ def register_offsets(arguments: Sequence[Argument]) -> list[int]:
 
 
 def register_bytes(argument: Argument) -> int:
-    """Bytes that an argument's value takes in the register map."""
-    return 8 if argument.bytes == 8 else 4
+    """Bytes that an argument's value takes in the register map: whole registers of 32 bits."""
+    return max(4, -(-argument.bytes // 4) * 4)
 
 
-def parse_kernel(source: Path, kernel: str, include: Sequence[Path] = (), define: Sequence[str] = ()) -> list[Argument]:
+def parse_kernel(
+    source: Path,
+    kernel: str,
+    include: Sequence[Path] = (),
+    define: Sequence[str] = (),
+    value_bytes: Callable[[int], int] = lambda number: 0,
+) -> list[Argument]:
     """Arguments of `extern "C" void KERNEL(...)` as the file `source` defines it.
 
-    include: folders of headers besides its own. define: macros, `NAME` or `NAME=VALUE`.
+    include: folders of headers besides its own. define: macros, `NAME` or `NAME=VALUE`. value_bytes: the bytes of the
+    argument of that number, which is passed by value and whose type is none of C's; 0: unknown.
 
     Raises RecipeError when there is no such definition, or an argument is nothing that a host can hand to a kernel: it
     is neither the address of data nor a value of up to 64 bits.
@@ -100,8 +111,14 @@ def parse_kernel(source: Path, kernel: str, include: Sequence[Path] = (), define
     definition = _definition(found, source, kernel)
     types = _Types(aliases(found), enumerations(found))
     arguments = [
-        _argument(tokens, types, text.functions, f"kernel '{kernel}': argument '{_text_of(tokens)}' in {source}")
-        for tokens in definition.parameters
+        _argument(
+            tokens,
+            types,
+            text.functions,
+            f"kernel '{kernel}': argument '{_text_of(tokens)}' in {source}",
+            functools.partial(value_bytes, number),
+        )
+        for number, tokens in enumerate(definition.parameters)
     ]
     if len(arguments) > MAX_ARGUMENTS:
         raise RecipeError(f"kernel '{kernel}': {len(arguments)} arguments; at most {MAX_ARGUMENTS} are possible.")
@@ -163,7 +180,9 @@ class _Types:
         return 0
 
 
-def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str) -> Argument:
+def _argument(
+    tokens: Sequence[str], types: _Types, macros: set[str], where: str, value_bytes: Callable[[], int]
+) -> Argument:
     called = [a for a, b in pairwise(tokens) if a in macros and b == "("]
     if called:
         raise RecipeError(f"{where} uses the macro {called[0]}(...), and macros are not expanded here; write it out.")
@@ -181,7 +200,10 @@ def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str
     if what.reference and bare and words[:2] == ["stream", "<"]:
         return Argument(given.name, "stream", _text_of(what.base), 0)
     by_value = what.is_value or (what.reference and what.const and bare)
-    if by_value and (size := types.scalar_bytes(what.base)):
+    size = types.scalar_bytes(what.base) if by_value else 0
+    if by_value and not size and words[0] not in (*_NUMBERS_OF_BITS, *_STREAMS, _BURSTS) and words not in _TOO_WIDE:
+        size = value_bytes()  # a structure's
+    if 0 < size <= MAX_VALUE_BYTES:
         return Argument(given.name, "scalar", _text_of(what.base), size)
     raise RecipeError(f"{where} {_why_not(what, words)}")
 
@@ -203,7 +225,7 @@ def _why_not(what: Declarator, words: Sequence[str]) -> str:
         return "does not say what it points to; give the type of the elements."
     if words[:1] and words[0] in _NUMBERS_OF_BITS:
         return "must have a width given as a number of at most 64 bits; pass wider values by a pointer."
-    if words in (["long", "double"], ["__int128"], ["unsigned", "__int128"]):
+    if words in _TOO_WIDE:
         return "has more than 64 bits; pass it by a pointer."
     return (
         f"is neither a pointer to data nor a scalar of a known type ({_SCALARS_TOLD}); pass a structure by a pointer, "

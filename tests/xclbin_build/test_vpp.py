@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -227,3 +228,28 @@ def test_what_is_wrong_gets_one_sentence(
     assert xclbin_build(tmp_path, *words) == 2
     said = capsys.readouterr().err
     assert sentence in said and said.startswith("error: ") and "Traceback" not in said
+
+
+def test_values_and_structures_are_passed_by_value(tmp_path: Path) -> None:
+    code = """#include <ap_int.h>
+#include <complex>
+struct settings { int n; float gain; short added; };
+extern "C" void k(const float* in, float* out, settings s, std::complex<float> z, const settings& t, ap_uint<3> bits) {
+    for (int i = 0; i < s.n; i++) out[i] = s.gain * in[i] + z.imag() + t.added + bits.to_int();
+}
+"""
+    (tmp_path / "k.cpp").write_text(code)
+    assert xclbin_build(tmp_path, str(tmp_path / "k.cpp"), "-k", "k") == 0
+    assert [a["offset"] for a in read(tmp_path / "k.xclbin").manifest["kernels"][0]["args"]] == [
+        0x10, 0x1C, 0x28, 0x38, 0x44, 0x54,
+    ]  # fmt: skip
+    card = Card(tmp_path / "k.xclbin")
+    kernel = card.kernel("k")
+    values = np.arange(8, dtype=np.float32)
+    source, target = card.buffer(kernel, 0, values), card.buffer(kernel, 1, values)
+    one, two = struct.pack("ifhxx", 8, 2.0, 5), struct.pack("ifhxx", 0, 0.0, 7)
+    run = kernel(source, target, one, struct.pack("ff", 1.0, 100.0), two, 0xFD)  # of 3 bits: 5
+    assert run.wait(5000).name == "ERT_CMD_STATE_COMPLETED", run.error
+    np.testing.assert_array_equal(card.content(target, values), 2 * values + 112)
+    with pytest.raises(Exception, match=r"'s'.*has 12 bytes, not 3"):
+        kernel(source, target, b"abc", bytes(8), two, 0)

@@ -1,4 +1,4 @@
-// A Python int or float as the bytes of a scalar argument of 1 to 8 bytes.
+// A Python int or float as the bytes of a scalar argument of 1 to 8 bytes; a structure of any size as bytes.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -11,7 +11,13 @@ class scalar {
 public:
     // An int has to fit, signed or unsigned; a float becomes an IEEE number of the argument's size.
     scalar(nanobind::handle value, uint64_t bytes, const std::string& title) {
-        if (PyFloat_Check(value.ptr()) && (bytes == 4 || bytes == 8)) {
+        if (PyBytes_Check(value.ptr())) {
+            const auto given = static_cast<uint64_t>(PyBytes_GET_SIZE(value.ptr()));
+            if (given != bytes || bytes > sizeof image_)
+                throw card_model::error(title + " has " + std::to_string(bytes) + " bytes, not " +
+                                        std::to_string(given));
+            std::memcpy(image_, PyBytes_AS_STRING(value.ptr()), bytes);
+        } else if (PyFloat_Check(value.ptr()) && (bytes == 4 || bytes == 8)) {
             const double wide = PyFloat_AsDouble(value.ptr());
             const float narrow = static_cast<float>(wide);
             std::memcpy(image_, bytes == 8 ? static_cast<const void*>(&wide) : &narrow, bytes);
@@ -22,7 +28,8 @@ public:
             std::memcpy(image_, &bits, bytes);
         } else {
             const auto type = nanobind::cast<std::string>(nanobind::handle(value.type()).attr("__name__"));
-            throw nanobind::type_error((title + " cannot be a " + type + ": expected a bo, an int or a float").c_str());
+            throw nanobind::type_error(
+                (title + " cannot be a " + type + ": expected a bo, an int, a float or bytes").c_str());
         }
     }
     const void* data() const { return image_; }
@@ -42,5 +49,5 @@ private:
         return bits;
     }
 
-    uint8_t image_[8] = {};
+    uint8_t image_[64] = {};
 };
