@@ -98,7 +98,7 @@ def parse_kernel(
     """Arguments of `extern "C" void KERNEL(...)` as the file `source` defines it.
 
     include: folders of headers besides its own. define: macros, `NAME` or `NAME=VALUE`. value_bytes: the bytes of the
-    argument of that number, which is passed by value and whose type is none of C's; 0: unknown.
+    argument of that number, which is passed by value and whose type is not one of C; 0: unknown.
 
     Raises RecipeError when there is no such definition, or an argument is nothing that a host can hand to a kernel: it
     is neither the address of data nor a value of up to 64 bits.
