@@ -43,6 +43,11 @@ public:
     int sync(unsigned handle, card_model::direction way, uint64_t bytes, uint64_t offset) const;
     int copy(unsigned target, unsigned source, uint64_t bytes, uint64_t target_offset, uint64_t source_offset) const;
 
+    // A file descriptor that stands for the buffer, and another handle of that buffer, maybe on another card. Both sides
+    // of the buffer are shared, as long as one of the handles lives.
+    int export_buffer(unsigned handle) const;
+    unsigned import_buffer(int file);
+
     int submit(unsigned handle);
     // Returns when a command of any card has ended since this thread last returned from here, or after timeout_ms: 1 or 0.
     static int wait_for_any(int timeout_ms);
@@ -73,5 +78,6 @@ private:
 
 // The sentence behind the last failure on this thread.
 std::string& last_error();
+void set_last_error(const std::string& sentence);
 
 }  // namespace xrt_hal

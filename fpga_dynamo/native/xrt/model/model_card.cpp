@@ -76,6 +76,17 @@ std::vector<card_model::kernel_info> kernels_of(const std::string& xml) {
     return kernels;
 }
 
+// Memory of a buffer of another card: the path that its model told the driver.
+struct exported_file {
+    const int number;
+    explicit exported_file(const std::string& path) : number(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+        if (number < 0) throw std::runtime_error(card_model::system_reason("an exported buffer"));
+    }
+    ~exported_file() { close(number); }
+    exported_file(const exported_file&) = delete;
+    exported_file& operator=(const exported_file&) = delete;
+};
+
 unsigned lanes() {
     const char* text = std::getenv("FPGA_DYNAMO_LANES");
     const int wanted = text ? std::atoi(text) : 0;
@@ -91,18 +102,41 @@ memory::memory() {
     base_ = static_cast<uint8_t*>(range);
 }
 
-std::string memory::allocate(uint64_t address, uint64_t bytes) {
+std::string memory::allocate(uint64_t address, uint64_t bytes, bool shared) {
     if (address > RAM_BYTES || pages(bytes) > RAM_BYTES - address)
         throw std::runtime_error("a buffer lies outside of the card's memory");
     const int file = memfd_create(BUFFER_FILE, MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(std::max(pages(bytes), SINGLE_MAPPING_BYTES))) != 0)
         throw std::runtime_error(card_model::system_reason("a buffer"));
-    void* place = mmap(host(address), pages(bytes), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) throw std::runtime_error(card_model::system_reason("a buffer"));
+    place(address, bytes, shared ? file : -1);
     std::unique_lock lock(mutex_);
     buffers_[address] = {bytes, file};
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
+}
+
+void memory::place(uint64_t address, uint64_t bytes, int file) const {
+    const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    if (mmap(host(address), pages(bytes), PROT_READ | PROT_WRITE, kind | MAP_FIXED | MAP_NORESERVE, file, 0) ==
+        MAP_FAILED)
+        throw std::runtime_error(card_model::system_reason("a buffer"));
+}
+
+void memory::import(uint64_t address, const std::string& path) {
+    card_model::buffer_extent buffer;
+    if (!find(address, &buffer)) throw std::runtime_error("an imported buffer was not allocated");
+    place(buffer.address, buffer.bytes, exported_file(path).number);
+}
+
+void memory::copy_to_file(uint64_t address, const std::string& path, uint64_t bytes, uint64_t offset) const {
+    const exported_file file(path);
+    if (pwrite(file.number, range(address, bytes), bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes))
+        throw std::runtime_error(card_model::system_reason("a copy to an exported buffer"));
+}
+
+void memory::copy_from_file(uint64_t address, const std::string& path, uint64_t bytes, uint64_t offset) const {
+    const exported_file file(path);
+    if (pread(file.number, range(address, bytes), bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes))
+        throw std::runtime_error(card_model::system_reason("a copy from an exported buffer"));
 }
 
 void memory::release(uint64_t address) {
