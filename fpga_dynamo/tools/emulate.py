@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -122,7 +123,8 @@ def make_environment(folder: Path, route: str) -> dict[str, str]:
         "XCL_EMULATION_MODE": mode,
         "FPGA_DYNAMO_ERRORS_ON_STDERR": "1",
         **_opencl(folder, library),
-        **sw_emu.installation(folder, installed, _cards()),
+        **_python(folder),
+        **sw_emu.installation(folder, installed, sw_emu.card_description(_cards(), copies=True)),
     }
     return {name: value for name, value in os.environ.items() if name != "XILINX_OPENCL"} | own
 
@@ -176,6 +178,17 @@ def _opencl(folder: Path, library: Path) -> dict[str, str]:
     vendors.mkdir()
     (vendors / "xilinx.icd").write_text(f"{library / _OPENCL}\n", encoding="utf-8")
     return {"OCL_ICD_VENDORS": str(vendors)}
+
+
+def _python(folder: Path) -> dict[str, str]:
+    """Where a Python program finds `pyxrt`, which only AMD's packages have: the same names in fpga_dynamo's binding."""
+    if importlib.util.find_spec("pyxrt") is not None:
+        return {}
+    modules = folder / "python"
+    modules.mkdir()
+    (modules / "pyxrt.py").write_text("from fpga_dynamo._xrt import *\n", encoding="utf-8")
+    before = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([*([before] if before else []), str(modules)])}
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:

@@ -52,6 +52,8 @@ def folders_left() -> set[Path]:
         ("native host_only", "state 4, sums right\n"),
         ("native p2p", "state 4, sums right\n"),
         ("native share", "shared 7\n"),
+        ("native copy", "copied 11\n"),
+        ("native unloaded", "has 3\n"),
         ("native again", "state 4, sums right\n" * 2),
         ("opencl", "platform Xilinx\nsums right\n"),
         ("both", "state 4, wrote 5\nplatform Xilinx\nsums right\n"),
@@ -108,6 +110,13 @@ def test_signals_reach_the_program(route: str, number: int, host: Host, xclbin: 
         process.send_signal(number)
         assert process.stdout.read() == f"signal {int(number)}\n"
         assert process.wait(60) == 40 + number
+
+
+@ROUTES
+def test_a_python_program_has_pyxrt(route: str, xclbin: Path, tmp_path: Path) -> None:
+    script = "import pyxrt, sys; print(pyxrt.device(0).load_xclbin(sys.argv[1]).to_string())"
+    done = run(route, sys.executable, "-c", script, xclbin, folder=tmp_path)
+    assert done.returncode == 0 and len(done.stdout.strip()) == 36, done.stderr
 
 
 def test_the_mode_of_a_makefile_stays(host: Host, xclbin: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import resource
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from xclbin_build.trusted_path import weakness
 
@@ -25,9 +26,12 @@ STATUS_BYTES = 1 << 16
 """Room for ``status_page`` of native/xrt/model."""
 
 
-def card_description(cards: int = 1) -> str:
-    """Content of emconfig.json, with as many cards."""
-    device = {
+def card_description(cards: int = 1, *, copies: bool = False) -> str:
+    """Content of emconfig.json. copies: whether XRT may have the driver copy between buffers.
+
+    The driver of XRT's package does that through memory on the stack, so a large copy would crash.
+    """
+    device: dict[str, Any] = {
         "Name": "fpga_dynamo_emu",
         "HalMajorVersion": "1",
         "HalMinorVersion": "0",
@@ -37,19 +41,21 @@ def card_description(cards: int = 1) -> str:
         "OclFreqency": "300",  # as XRT spells it
         "NumDevices": str(cards),
     }
+    if copies:
+        device["PlatformData"] = {"plp": {"m2m": "enabled"}}
     platform = {"UnifiedPlatform": "true", "ExpandedPR": "true", "Boards": [{"Devices": [device]}]}
     return json.dumps({"Version": {"FileVersion": "2.0", "ToolVersion": "2022.1"}, "Platform": platform})
 
 
-def installation(folder: Path, installed: Path, cards: int = 1) -> dict[str, str]:
+def installation(folder: Path, installed: Path, description: str) -> dict[str, str]:
     """Writes a Vitis installation with the device model; returns the variables by which XRT's driver finds all of it.
 
-    XILINX_OPENCL must not be set beside them: the driver would prefer it to XILINX_VITIS.
+    description: the content of emconfig.json. XILINX_OPENCL must not be set, or the driver prefers it to XILINX_VITIS.
     """
     model = folder / "vitis" / _PLACE_OF_MODEL
     model.parent.mkdir(parents=True)
     model.symlink_to(installed / MODEL)
-    (folder / "emconfig.json").write_text(card_description(cards), encoding="utf-8")
+    (folder / "emconfig.json").write_text(description, encoding="utf-8")
     return {
         "XILINX_VITIS": str(folder / "vitis"),
         "EMCONFIG_PATH": str(folder),
@@ -73,7 +79,7 @@ def prepare(installed: Path) -> None:
         file.truncate(STATUS_BYTES)
     allow_open_files()
     os.environ.pop("XILINX_OPENCL", None)
-    os.environ |= installation(folder, installed) | {
+    os.environ |= installation(folder, installed, card_description()) | {
         "USER": socket_folder(os.environ.get("USER", "")),
         "EMULATION_SOCKETID": f"fpga_dynamo_{owner}",
         "FPGA_DYNAMO_MODEL_STATUS": str(status),

@@ -73,6 +73,34 @@ int share(card& from, card& to) {
     return 0;
 }
 
+// Through memory that only the card has.
+int copy(card& on) {
+    constexpr size_t LARGE = size_t{32} << 20;
+    const auto group = xrt::kernel(on.device, on.uuid, "add").group_id(0);
+    xrt::bo from(on.device, LARGE, xrt::bo::flags::host_only, group),
+        to(on.device, LARGE, xrt::bo::flags::normal, group);
+    xrt::bo between(on.device, LARGE, xrt::bo::flags::device_only, group);
+    from.map<int*>()[LARGE / sizeof(int) - 1] = 11;
+    between.copy(from);
+    to.copy(between);
+    to.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+    std::cout << "copied " << to.map<int*>()[LARGE / sizeof(int) - 1] << std::endl;
+    return 0;
+}
+
+// On a card without an xclbin.
+int unloaded() {
+    xrt::device device(1);
+    alignas(4096) static int own[1024];
+    own[1023] = 3;
+    xrt::bo buffer(device, own, sizeof own, 0);
+    buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE);
+    own[1023] = 4;
+    buffer.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+    std::cout << "has " << own[1023] << std::endl;
+    return 0;
+}
+
 // The emulator as a process is a child of the program.
 int kill_model(card& on) {
     const std::string children = "/proc/self/task/" + std::to_string(getpid()) + "/children";
@@ -103,6 +131,8 @@ int main(int count, char** words) {
     if (action == "p2p") return add(first, xrt::bo::flags::p2p);
     if (action == "fail") return fail(first, number);
     if (action == "exit") return number;
+    if (action == "copy") return copy(first);
+    if (action == "unloaded") return unloaded();
     if (action == "kill_model") return kill_model(first);
     if (action == "signal") return wait_for_signal();
     if (action == "crash") return *reinterpret_cast<volatile int*>(8);

@@ -22,11 +22,7 @@ list(REMOVE_DUPLICATES missing)
 set(stubs)
 foreach(symbol IN LISTS missing)
     string(STRIP ${symbol} symbol)
-    if(symbol MATCHES "xclCloseExportHandle")
-        continue()  # hal.cpp has it
-    elseif(symbol MATCHES "handleCheck")
-        list(APPEND stubs "-Wl,--defsym=${symbol}=fpga_dynamo_none")
-    else()
+    if(NOT symbol MATCHES "handleCheck|deviceQuery|xclCloseExportHandle")  # hal.cpp has these
         list(APPEND stubs "-Wl,--defsym=${symbol}=fpga_dynamo_not_supported")
     endif()
 endforeach()

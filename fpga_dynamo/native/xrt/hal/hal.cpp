@@ -15,15 +15,27 @@
 namespace xrt_core {
 class device;
 std::shared_ptr<device> get_userpf_device(void* handle, unsigned int index);
+namespace query {
+enum class key_type { m2m = 60 };  // the place in XRT 2.13's list
+}
 }  // namespace xrt_core
+
+// By which the parts of libxrt_swemu.a that this library takes over ask what a platform has.
+namespace xclcpuemhal2 {
+struct CpuemShim {
+    static CpuemShim* handleCheck(void* handle);
+    int deviceQuery(xrt_core::query::key_type key);
+};
+CpuemShim* CpuemShim::handleCheck(void* handle) { return static_cast<CpuemShim*>(handle); }
+// It copies between buffers, so buffers without a host side can be copied, too.
+int CpuemShim::deviceQuery(xrt_core::query::key_type key) { return key == xrt_core::query::key_type::m2m; }
+}  // namespace xclcpuemhal2
 
 // xrt_core::device::register_axlf, of which no header is installed.
 extern "C" void register_axlf(void* device, const axlf* xclbin) __asm__("_ZN8xrt_core6device13register_axlfEPK4axlf");
 
-// What the parts of libxrt_swemu.a that this library takes over call and the emulator does not have (AI engines,
-// profiling) is defined as one of these at link time.
+// What those parts call and the emulator does not have (AI engines, profiling) is defined as this at link time.
 extern "C" int fpga_dynamo_not_supported() { return -EOPNOTSUPP; }
-extern "C" void* fpga_dynamo_none() { return nullptr; }
 
 namespace {
 

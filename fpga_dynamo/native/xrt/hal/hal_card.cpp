@@ -126,10 +126,13 @@ unsigned hal_card::allocate(uint64_t bytes, unsigned flags, void* user) {
     object->flags = flags;
     const int code = guarded([&] {
         const bool command = flags & XCL_BO_FLAGS_EXECBUF;
-        if (!command) object->memory = std::make_unique<buffer>(card_, bytes, on_card(flags), flags & BANK_MASK);
+        const bool placed = !command && card_->try_loaded();
+        const bool copied = on_card(flags) == buffer_flags::device_only;
+        if (placed) object->memory = std::make_unique<buffer>(card_, bytes, on_card(flags), flags & BANK_MASK);
+        if (!command && !placed && copied) object->spare = std::make_shared<staging>(bytes);
         if (user) {
             object->host = static_cast<uint8_t*>(user);
-        } else if (!command && on_card(flags) != buffer_flags::device_only) {
+        } else if (placed && !copied) {
             object->host = object->memory->map();
         } else if (!(flags & XCL_BO_FLAGS_DEV_ONLY)) {
             object->staging = std::make_shared<staging>(bytes);
@@ -162,6 +165,13 @@ std::shared_ptr<buffer_object> hal_card::find(unsigned handle) const {
 int hal_card::sync(unsigned handle, direction way, uint64_t bytes, uint64_t offset) const {
     const auto object = find(handle);
     if (!object || !object->host) return refuse(-EINVAL, "unknown buffer, or a buffer without a host mapping");
+    if (object->spare) {
+        if (bytes > object->bytes || offset > object->bytes - bytes)
+            return refuse(-EINVAL, "a sync passes the end of its buffer");
+        uint8_t *host = object->host + offset, *card = object->spare->data() + offset;
+        const bool there = way == direction::to_device;
+        std::memcpy(there ? card : host, there ? host : card, bytes);
+    }
     if (!object->memory) return 0;
     return guarded([&] {
         const buffer& memory = *object->memory;

@@ -17,7 +17,8 @@ namespace xrt_hal {
 
 // A buffer object. Command buffers have only a host side; device_only ones only the card's.
 struct buffer_object {
-    std::unique_ptr<card_model::buffer> memory;    // on the card; null for a command buffer
+    std::unique_ptr<card_model::buffer> memory;    // on the card; null for a command buffer, or without an xclbin
+    std::shared_ptr<card_model::staging> spare;    // its place on a card without an xclbin: no kernel reaches it
     std::shared_ptr<card_model::staging> staging;  // the host's side, unless it is the user's
     uint8_t* host = nullptr;
     uint64_t bytes = 0;

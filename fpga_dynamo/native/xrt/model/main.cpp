@@ -32,9 +32,7 @@ enum call : uint32_t {
     FROM_DEVICE = 7,
     WRITE_CONTROL = 9,
     READ_CONTROL = 11,
-    COPY_TO_FILE = 22,
     IMPORT = 27,
-    COPY_FROM_FILE = 50,
     WRITE_REGISTER = 51,
     READ_REGISTER = 52,
 };
@@ -77,16 +75,6 @@ reply answer(model_card& card, const status_page* status, uint32_t api, const me
             return reply().number(1, bytes).bytes(2, {reinterpret_cast<const char*>(data), bytes});
         }
         case IMPORT: card.ram().import(asked.number(2), std::string(asked.bytes(1))); return yes();
-        case COPY_TO_FILE: {
-            const uint64_t from = asked.number(1) + asked.number(4);
-            card.ram().copy_to_file(from, std::string(asked.bytes(2)), asked.number(3), asked.number(5));
-            return yes();
-        }
-        case COPY_FROM_FILE: {
-            const uint64_t to = asked.number(1) + asked.number(5);
-            card.ram().copy_from_file(to, std::string(asked.bytes(2)), asked.number(3), asked.number(4));
-            return yes();
-        }
         case WRITE_CONTROL: return write_registers(card, asked.number(2), asked.bytes(4));
         case READ_CONTROL: return read_registers(card, asked.number(2));
         case WRITE_REGISTER: return write_registers(card, asked.number(1) + asked.number(2), asked.bytes(3));

@@ -76,17 +76,6 @@ std::vector<card_model::kernel_info> kernels_of(const std::string& xml) {
     return kernels;
 }
 
-// Memory of a buffer of another card: the path that its model told the driver.
-struct exported_file {
-    const int number;
-    explicit exported_file(const std::string& path) : number(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-        if (number < 0) throw std::runtime_error(card_model::system_reason("an exported buffer"));
-    }
-    ~exported_file() { close(number); }
-    exported_file(const exported_file&) = delete;
-    exported_file& operator=(const exported_file&) = delete;
-};
-
 unsigned lanes() {
     const char* text = std::getenv("FPGA_DYNAMO_LANES");
     const int wanted = text ? std::atoi(text) : 0;
@@ -124,19 +113,10 @@ void memory::place(uint64_t address, uint64_t bytes, int file) const {
 void memory::import(uint64_t address, const std::string& path) {
     card_model::buffer_extent buffer;
     if (!find(address, &buffer)) throw std::runtime_error("an imported buffer was not allocated");
-    place(buffer.address, buffer.bytes, exported_file(path).number);
-}
-
-void memory::copy_to_file(uint64_t address, const std::string& path, uint64_t bytes, uint64_t offset) const {
-    const exported_file file(path);
-    if (pwrite(file.number, range(address, bytes), bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes))
-        throw std::runtime_error(card_model::system_reason("a copy to an exported buffer"));
-}
-
-void memory::copy_from_file(uint64_t address, const std::string& path, uint64_t bytes, uint64_t offset) const {
-    const exported_file file(path);
-    if (pread(file.number, range(address, bytes), bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes))
-        throw std::runtime_error(card_model::system_reason("a copy from an exported buffer"));
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) throw std::runtime_error(card_model::system_reason("an imported buffer"));
+    place(buffer.address, buffer.bytes, file);
+    close(file);
 }
 
 void memory::release(uint64_t address) {

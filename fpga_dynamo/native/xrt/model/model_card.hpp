@@ -27,8 +27,6 @@ public:
     std::string allocate(uint64_t address, uint64_t bytes, bool shared);
     // The buffer there becomes the memory of a file of `allocate`, maybe of another card's model.
     void import(uint64_t address, const std::string& path);
-    void copy_to_file(uint64_t address, const std::string& path, uint64_t bytes, uint64_t offset) const;
-    void copy_from_file(uint64_t address, const std::string& path, uint64_t bytes, uint64_t offset) const;
     void release(uint64_t address);
     // Throws std::runtime_error unless the range lies in one buffer.
     uint8_t* range(uint64_t address, uint64_t bytes) const;

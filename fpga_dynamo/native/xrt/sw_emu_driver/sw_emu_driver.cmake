@@ -15,7 +15,8 @@ file(GLOB driver_objects ${driver_directory}/*.o)
 
 # What this library defines instead; the driver's own function has another name, so that OpenCL finds this one, too.
 set(renamed)
-foreach(function xclOpen xclClose xclAllocBO xclExecBuf xclExecWait xclLoadXclBin xclMapBO xclUnmapBO)
+foreach(function
+        xclOpen xclClose xclAllocBO xclCopyBO xclExecBuf xclExecWait xclExportBO xclLoadXclBin xclMapBO xclUnmapBO)
     list(APPEND renamed --redefine-sym ${function}=xrt_${function})
 endforeach()
 execute_process(COMMAND ${CMAKE_OBJCOPY} ${renamed} ${driver_directory}/halapi.cxx.o COMMAND_ERROR_IS_FATAL ANY)
