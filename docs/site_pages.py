@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from tests.notebooks import TUTORIALS, notebook  # noqa: E402 - tests is not installed
 
 COMMANDS = {
-    "fpga-dynamo": ("run", "devices", "doctor", "fuzz", "ops", "estimate", "soc"),
+    "fpga-dynamo": ("run", "devices", "doctor", "fuzz", "ops", "estimate", "emulate", "soc"),
     "xclbin-build": ("info", "check", "estimate"),
 }
 MODULES = ("fpga_dynamo", "fpga_dynamo.patterns", "fpga_dynamo.signal", "fpga_dynamo.quantize")

@@ -7,7 +7,7 @@ The words behind a fence's language say what is done with a block:
     text output            what the block before it prints; "..." stands for anything
     LANGUAGE file=PATH     an excerpt of that file of the repository
     LANGUAGE write=PATH    written to PATH in the document's folder before later blocks run
-    LANGUAGE needs=PROGRAM runs, with the output behind it, where the program is installed
+    LANGUAGE needs=PROGRAM runs, with the output behind it, where the program, or the file of that path, is installed
     LANGUAGE not-run: WHY  python or console that cannot run here
 
 Other blocks are only shown.
@@ -64,7 +64,7 @@ class Block:
     def can_run(self) -> bool:
         """Whether what the block needs is installed."""
         program = self.value("needs")
-        return program is None or shutil.which(program) is not None
+        return program is None or shutil.which(program) is not None or (program[0] == "/" and Path(program).is_file())
 
     @property
     def is_output(self) -> bool:

@@ -20,11 +20,12 @@ from rich.table import Table
 
 from fpga_dynamo import __version__
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.tools import emulate
 from fpga_dynamo.tools.estimate.command import add_command as add_estimate
 from fpga_dynamo.tools.explain_text import BY
 from fpga_dynamo.tools.soc.command import add_commands as add_soc_commands
 from xclbin_build.arguments import MOST_SEED, output_file, output_folder, whole
-from xclbin_build.command_line import parse, run_command
+from xclbin_build.command_line import parse, refuse, run_command
 from xclbin_build.errors import BuildError
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("--patterns", action="store_true", help="list the patterns in the order in which they are asked")
     ops.set_defaults(action=_ops)
 
+    emulate.add_command(commands)
     add_estimate(commands)
     add_soc_commands(commands)
 
@@ -359,13 +361,19 @@ def _fuzz_options(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code."""
-    arguments = parse(_parser(), argv)
+    own, program = emulate.split_program(sys.argv[1:] if argv is None else argv)
+    arguments = parse(_parser(), own)
+    if program:
+        arguments.program = program
     return run_command("fpga-dynamo", lambda: _done(arguments), (FpgaError, BuildError), _cause_of)
 
 
 def _done(arguments: argparse.Namespace) -> int:
     try:
         return int(arguments.action(arguments))
+    except emulate.ProgramEndedBySignal as error:
+        refuse("fpga-dynamo", str(error))
+        return error.status
     except SystemExit as error:  # a model's: the command itself returns
         if isinstance(error.__context__, BrokenPipeError):  # rich's
             raise error.__context__ from error

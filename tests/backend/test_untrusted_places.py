@@ -180,11 +180,11 @@ def test_the_simulators_engine_lies_in_the_cache(own_cache: Path, monkeypatch: p
 
 
 def test_the_folder_of_xrts_socket_is_this_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sw_emu, "_SOCKETS", tmp_path)
-    assert sw_emu._socket_folder("me") == "me" and weakness(tmp_path / "me") is None
+    monkeypatch.setattr(sw_emu, "SOCKETS", tmp_path)
+    assert sw_emu.socket_folder("me") == "me" and weakness(tmp_path / "me") is None
     (tmp_path / "me").chmod(0o777)
     for user in ("me", "", "../x", "a/b"):
-        chosen = sw_emu._socket_folder(user)
+        chosen = sw_emu.socket_folder(user)
         assert chosen != user and (tmp_path / chosen).is_dir() and weakness(tmp_path / chosen) is None
 
 

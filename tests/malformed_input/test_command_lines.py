@@ -44,6 +44,7 @@ COMMANDS: dict[str, list[str]] = {
     "fuzz": ["fuzz", "--backend", "no_such_backend"],
     "ops": ["ops"],
     "estimate": ["estimate", "no_such_module:make", "--platform", "u250"],
+    "emulate": ["emulate"],
     "soc run": ["soc", "run", "no_such.toml", "no_such.toml"],
     "soc sweep": ["soc", "sweep", "no_such.toml", "--out", "out"],
     "soc report": ["soc", "report", "no_such_folder"],

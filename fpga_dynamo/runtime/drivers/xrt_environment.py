@@ -87,8 +87,12 @@ def _root(library: Path, installed: Path) -> Path:
     if (library.parent / "bin" / "xbutil").exists() and not (installed / f"lib{DRIVER}.so.{MAJOR}").exists():
         return library.parent  # AMD's own layout
     folder = cache.folder("xrt", cache.digest([str(library), str(installed)]), "lib")
-    names = [*library.glob(f"libxrt*.so.{MAJOR}"), *installed.glob(f"lib*.so.{MAJOR}"), library / "xrt"]
-    for target in names:
-        if target.exists():
-            atomic_file.symlink(target, folder / target.name)
+    for target in libraries(library, installed):
+        atomic_file.symlink(target, folder / target.name)
     return folder.parent
+
+
+def libraries(library: Path, installed: Path) -> list[Path]:
+    """What XRT looks for in `lib` of its root folder: drivers of the installation and ours, and plugins."""
+    names = [*library.glob(f"libxrt*.so.{MAJOR}"), *installed.glob(f"lib*.so.{MAJOR}"), library / "xrt"]
+    return [target for target in names if target.exists()]

@@ -22,9 +22,7 @@ list(REMOVE_DUPLICATES missing)
 set(stubs)
 foreach(symbol IN LISTS missing)
     string(STRIP ${symbol} symbol)
-    if(symbol MATCHES "handleCheck")
-        list(APPEND stubs "-Wl,--defsym=${symbol}=fpga_dynamo_none")
-    else()
+    if(NOT symbol MATCHES "handleCheck|deviceQuery|xclCloseExportHandle")  # hal.cpp has these
         list(APPEND stubs "-Wl,--defsym=${symbol}=fpga_dynamo_not_supported")
     endif()
 endforeach()
@@ -32,8 +30,11 @@ endforeach()
 add_library(xrt_fpga_dynamo MODULE ${CMAKE_CURRENT_SOURCE_DIR}/hal/hal.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/hal/hal_card.cpp ${archive_objects})
 set_target_properties(xrt_fpga_dynamo PROPERTIES PREFIX lib SUFFIX .so.2 CXX_VISIBILITY_PRESET hidden)
+target_include_directories(xrt_fpga_dynamo PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_options(xrt_fpga_dynamo PRIVATE -Wall -Wextra)
 target_link_libraries(xrt_fpga_dynamo PRIVATE
     fpga_card xrt_headers ${XRT_COREUTIL} ${BOOST_FILESYSTEM} ${UUID_LIBRARY})
 target_link_options(xrt_fpga_dynamo PRIVATE ${stubs} -Wl,-z,defs)
 install(TARGETS xrt_fpga_dynamo LIBRARY DESTINATION fpga_dynamo/xrt_lib)
+
+include(${CMAKE_CURRENT_SOURCE_DIR}/sw_emu_driver/sw_emu_driver.cmake)

@@ -1,6 +1,7 @@
 // The C entry points by which libxrt_coreutil drives a card (xrt.h), for the emulator. XRT loads this library as
 // its driver when [Runtime] sw_em_driver names it.
 #include <ert.h>
+#include <unistd.h>
 #include <xrt.h>
 
 #include <cerrno>
@@ -14,15 +15,27 @@
 namespace xrt_core {
 class device;
 std::shared_ptr<device> get_userpf_device(void* handle, unsigned int index);
+namespace query {
+enum class key_type { m2m = 60 };  // the place in XRT 2.13's list
+}
 }  // namespace xrt_core
+
+// By which the parts of libxrt_swemu.a that this library takes over ask what a platform has.
+namespace xclcpuemhal2 {
+struct CpuemShim {
+    static CpuemShim* handleCheck(void* handle);
+    int deviceQuery(xrt_core::query::key_type key);
+};
+CpuemShim* CpuemShim::handleCheck(void* handle) { return static_cast<CpuemShim*>(handle); }
+// It copies between buffers, so buffers without a host side can be copied, too.
+int CpuemShim::deviceQuery(xrt_core::query::key_type key) { return key == xrt_core::query::key_type::m2m; }
+}  // namespace xclcpuemhal2
 
 // xrt_core::device::register_axlf, of which no header is installed.
 extern "C" void register_axlf(void* device, const axlf* xclbin) __asm__("_ZN8xrt_core6device13register_axlfEPK4axlf");
 
-// What the parts of libxrt_swemu.a that this library takes over call and the emulator does not have (AI engines,
-// profiling) is defined as one of these at link time.
+// What those parts call and the emulator does not have (AI engines, profiling) is defined as this at link time.
 extern "C" int fpga_dynamo_not_supported() { return -EOPNOTSUPP; }
-extern "C" void* fpga_dynamo_none() { return nullptr; }
 
 namespace {
 
@@ -41,6 +54,9 @@ constexpr uint64_t GIBIBYTE = uint64_t{1} << 30;
 
 }  // namespace
 
+// Of XRT, but declared in no header that is installed.
+int xclCloseExportHandle(xclBufferExportHandle file) { return ::close(file); }
+
 extern "C" {
 
 unsigned xclProbe() {
@@ -49,7 +65,7 @@ unsigned xclProbe() {
     try {
         return card_model::card::count();
     } catch (const card_model::error& reason) {
-        xrt_hal::last_error() = reason.what();
+        xrt_hal::set_last_error(reason.what());
         return 0;
     }
 }
@@ -62,7 +78,7 @@ xclDeviceHandle xclOpen(unsigned index, const char*, xclVerbosityLevel) {
         handle->core = xrt_core::get_userpf_device(handle.get(), index);
         return handle.release();
     } catch (const card_model::error& reason) {
-        xrt_hal::last_error() = reason.what();
+        xrt_hal::set_last_error(reason.what());
         return nullptr;
     }
 }
@@ -130,9 +146,16 @@ int xclExecWait(xclDeviceHandle, int timeout_ms) { return hal_card::wait_for_any
 int xclOpenContext(xclDeviceHandle, const xuid_t, unsigned, bool) { return 0; }
 int xclCloseContext(xclDeviceHandle, const xuid_t, unsigned) { return 0; }
 
-// A process shares no buffer with another, has no streams, and reaches registers through runs.
-xclBufferExportHandle xclExportBO(xclDeviceHandle, xclBufferHandle) { return XRT_NULL_BO_EXPORT; }
-xclBufferHandle xclImportBO(xclDeviceHandle, xclBufferExportHandle, unsigned) { return XRT_NULL_BO; }
+xclBufferExportHandle xclExportBO(xclDeviceHandle handle, xclBufferHandle buffer) {
+    const int file = of(handle).export_buffer(buffer);
+    return file < 0 ? XRT_NULL_BO_EXPORT : file;
+}
+xclBufferHandle xclImportBO(xclDeviceHandle handle, xclBufferExportHandle file, unsigned) {
+    const unsigned buffer = of(handle).import_buffer(file);
+    return buffer == hal_card::NO_BUFFER ? XRT_NULL_BO : buffer;
+}
+
+// A process has no streams, and reaches registers through runs.
 int xclRegWrite(xclDeviceHandle, uint32_t, uint32_t, uint32_t) { return -EOPNOTSUPP; }
 int xclRegRead(xclDeviceHandle, uint32_t, uint32_t, uint32_t*) { return -EOPNOTSUPP; }
 size_t xclWrite(xclDeviceHandle, xclAddressSpace, uint64_t, const void*, size_t) { return static_cast<size_t>(-1); }

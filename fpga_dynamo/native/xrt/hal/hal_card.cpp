@@ -1,5 +1,8 @@
 #include "hal_card.hpp"
 
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <xrt_mem.h>
 
 #include <algorithm>
@@ -11,6 +14,7 @@
 
 #include "cpu.hpp"
 #include "error.hpp"
+#include "report.hpp"
 
 namespace xrt_hal {
 
@@ -27,6 +31,11 @@ namespace {
 constexpr int64_t WAIT_SPIN_NS = 20000;  // about what parking and waking cost
 constexpr unsigned BANK_MASK = XRT_BO_FLAGS_MEMIDX_MASK;
 
+int refuse(int code, const std::string& sentence) {
+    set_last_error(sentence);
+    return code;
+}
+
 // Runs the action; a failure becomes an errno and a sentence.
 template <typename Action>
 int guarded(Action&& action) {
@@ -34,17 +43,10 @@ int guarded(Action&& action) {
         action();
         return 0;
     } catch (const card_model::out_of_memory& reason) {
-        last_error() = reason.what();
-        return -ENOMEM;
+        return refuse(-ENOMEM, reason.what());
     } catch (const std::exception& reason) {
-        last_error() = reason.what();
-        return -EINVAL;
+        return refuse(-EINVAL, reason.what());
     }
-}
-
-int refuse(int code, const char* sentence) {
-    last_error() = sentence;
-    return code;
 }
 
 void set_state(ert_packet* packet, ert_cmd_state state) {
@@ -60,6 +62,17 @@ buffer_flags on_card(unsigned flags) {
     if (kind & XCL_BO_FLAGS_P2P) return buffer_flags::p2p;
     return buffer_flags::device_only;
 }
+
+// Buffers that have been exported, of all cards, by the inode of the file that stands for each.
+struct exports {
+    std::mutex mutex;
+    std::unordered_map<ino_t, std::weak_ptr<buffer_object>> buffers;
+
+    static exports& instance() {
+        static exports& only = *new exports;
+        return only;
+    }
+};
 
 // Ends of commands, of all cards; never destroyed, as compute units outlive `main`.
 struct ends {
@@ -78,6 +91,11 @@ struct ends {
 std::string& last_error() {
     static thread_local std::string sentence;
     return sentence;
+}
+
+void set_last_error(const std::string& sentence) {
+    last_error() = sentence;
+    xrt_report::report(sentence);
 }
 
 hal_card& hal_card::of(unsigned index) {
@@ -109,10 +127,13 @@ unsigned hal_card::allocate(uint64_t bytes, unsigned flags, void* user) {
     object->flags = flags;
     const int code = guarded([&] {
         const bool command = flags & XCL_BO_FLAGS_EXECBUF;
-        if (!command) object->memory = std::make_unique<buffer>(card_, bytes, on_card(flags), flags & BANK_MASK);
+        const bool placed = !command && card_->try_loaded();
+        const bool copied = on_card(flags) == buffer_flags::device_only;
+        if (placed) object->memory = std::make_unique<buffer>(card_, bytes, on_card(flags), flags & BANK_MASK);
+        if (!command && !placed && copied) object->spare = std::make_shared<staging>(bytes);
         if (user) {
             object->host = static_cast<uint8_t*>(user);
-        } else if (!command && on_card(flags) != buffer_flags::device_only) {
+        } else if (placed && !copied) {
             object->host = object->memory->map();
         } else if (!(flags & XCL_BO_FLAGS_DEV_ONLY)) {
             object->staging = std::make_shared<staging>(bytes);
@@ -145,6 +166,13 @@ std::shared_ptr<buffer_object> hal_card::find(unsigned handle) const {
 int hal_card::sync(unsigned handle, direction way, uint64_t bytes, uint64_t offset) const {
     const auto object = find(handle);
     if (!object || !object->host) return refuse(-EINVAL, "unknown buffer, or a buffer without a host mapping");
+    if (object->spare) {
+        if (bytes > object->bytes || offset > object->bytes - bytes)
+            return refuse(-EINVAL, "a sync passes the end of its buffer");
+        uint8_t *host = object->host + offset, *card = object->spare->data() + offset;
+        const bool there = way == direction::to_device;
+        std::memcpy(there ? card : host, there ? host : card, bytes);
+    }
     if (!object->memory) return 0;
     return guarded([&] {
         const buffer& memory = *object->memory;
@@ -162,6 +190,42 @@ int hal_card::copy(unsigned target, unsigned source, uint64_t bytes, uint64_t ta
     const auto to = find(target), from = find(source);
     if (!to || !from || !to->memory || !from->memory) return refuse(-EINVAL, "unknown buffer");
     return guarded([&] { to->memory->copy(*from->memory, bytes, source_offset, target_offset); });
+}
+
+int hal_card::export_buffer(unsigned handle) const {
+    const auto object = find(handle);
+    if (!object || !object->memory)
+        return refuse(-EINVAL, "unknown buffer, or a command buffer, which cannot be exported");
+    const int file = memfd_create("fpga-dynamo-export", MFD_CLOEXEC);
+    struct stat about{};
+    if (file < 0 || fstat(file, &about) != 0) {
+        if (file >= 0) close(file);
+        return refuse(-errno, card_model::system_reason("no descriptor for an exported buffer"));
+    }
+    exports& all = exports::instance();
+    std::lock_guard lock(all.mutex);
+    all.buffers[about.st_ino] = object;
+    return file;
+}
+
+unsigned hal_card::import_buffer(int file) {
+    exports& all = exports::instance();
+    std::shared_ptr<buffer_object> object;
+    struct stat about{};
+    if (fstat(file, &about) == 0) {
+        std::lock_guard lock(all.mutex);
+        const auto found = all.buffers.find(about.st_ino);
+        if (found != all.buffers.end()) object = found->second.lock();
+    }
+    if (!object) {
+        refuse(-EINVAL,
+               "the descriptor is not of an exported buffer of this process; buffers are shared within a process only");
+        return NO_BUFFER;
+    }
+    std::lock_guard lock(mutex_);
+    const unsigned handle = next_handle_++;
+    buffers_.emplace(handle, std::move(object));
+    return handle;
 }
 
 compute_unit* hal_card::choose(const ert_start_kernel_cmd& packet) const {
@@ -208,8 +272,9 @@ int hal_card::start(const std::shared_ptr<buffer_object>& shared) {
     if (!object.command) {
         object.command = std::make_shared<ert_command>();
         // The host may let go of the buffer before the command has ended; its memory stays as long as the command.
-        object.command->add_callback([packet, keeps = object.staging](ert_state state) {
+        object.command->add_callback([packet, one = object.command.get(), keeps = object.staging](ert_state state) {
             static_cast<void>(keeps);
+            if (state != ert_state::completed) xrt_report::report(one->error());
             ended(reinterpret_cast<ert_packet*>(packet), static_cast<ert_cmd_state>(state));
         });
     }

@@ -17,7 +17,8 @@ namespace xrt_hal {
 
 // A buffer object. Command buffers have only a host side; device_only ones only the card's.
 struct buffer_object {
-    std::unique_ptr<card_model::buffer> memory;    // on the card; null for a command buffer
+    std::unique_ptr<card_model::buffer> memory;    // on the card; null for a command buffer, or without an xclbin
+    std::shared_ptr<card_model::staging> spare;    // its place on a card without an xclbin: no kernel reaches it
     std::shared_ptr<card_model::staging> staging;  // the host's side, unless it is the user's
     uint8_t* host = nullptr;
     uint64_t bytes = 0;
@@ -42,6 +43,11 @@ public:
     std::shared_ptr<buffer_object> find(unsigned handle) const;  // null for an unknown handle
     int sync(unsigned handle, card_model::direction way, uint64_t bytes, uint64_t offset) const;
     int copy(unsigned target, unsigned source, uint64_t bytes, uint64_t target_offset, uint64_t source_offset) const;
+
+    // A file descriptor that stands for the buffer, and another handle of that buffer, maybe on another card. Both sides
+    // of the buffer are shared, as long as one of the handles lives.
+    int export_buffer(unsigned handle) const;
+    unsigned import_buffer(int file);
 
     int submit(unsigned handle);
     // Returns when a command of any card has ended since this thread last returned from here, or after timeout_ms: 1 or 0.
@@ -73,5 +79,6 @@ private:
 
 // The sentence behind the last failure on this thread.
 std::string& last_error();
+void set_last_error(const std::string& sentence);
 
 }  // namespace xrt_hal

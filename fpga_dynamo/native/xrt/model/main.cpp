@@ -32,6 +32,7 @@ enum call : uint32_t {
     FROM_DEVICE = 7,
     WRITE_CONTROL = 9,
     READ_CONTROL = 11,
+    IMPORT = 27,
     WRITE_REGISTER = 51,
     READ_REGISTER = 52,
 };
@@ -52,13 +53,16 @@ reply read_registers(model_card& card, uint64_t address) {
     return yes().bytes(2, {reinterpret_cast<const char*>(&value), sizeof value});
 }
 
-reply answer(model_card& card, uint32_t api, const message& asked) {
+reply answer(model_card& card, const status_page* status, uint32_t api, const message& asked) {
     switch (api) {
         case LOAD:
             if (asked.bytes(1).empty()) return yes();  // the driver starts the process before there is an xclbin
             card.load(std::string(asked.bytes(1)), std::string(asked.bytes(2)));
             return yes();
-        case ALLOCATE: return yes().bytes(2, card.ram().allocate(asked.number(1), asked.number(2)));
+        case ALLOCATE: {
+            const bool shared = status && status->shared_allocation.load();
+            return yes().bytes(2, card.ram().allocate(asked.number(1), asked.number(2), shared));
+        }
         case FREE: card.ram().release(asked.number(1)); return yes();
         case TO_DEVICE: {
             const std::string_view data = asked.bytes(4);
@@ -70,6 +74,7 @@ reply answer(model_card& card, uint32_t api, const message& asked) {
             const uint8_t* data = card.ram().range(asked.number(4), bytes);
             return reply().number(1, bytes).bytes(2, {reinterpret_cast<const char*>(data), bytes});
         }
+        case IMPORT: card.ram().import(asked.number(2), std::string(asked.bytes(1))); return yes();
         case WRITE_CONTROL: return write_registers(card, asked.number(2), asked.bytes(4));
         case READ_CONTROL: return read_registers(card, asked.number(2));
         case WRITE_REGISTER: return write_registers(card, asked.number(1) + asked.number(2), asked.bytes(3));
@@ -118,7 +123,7 @@ int serve() {
         const message asked(body);
         reply reaction;
         try {
-            reaction = answer(card, api, asked);
+            reaction = answer(card, status, api, asked);
         } catch (const std::exception& reason) {
             std::fprintf(stderr, "fpga_dynamo's device model: %s\n", reason.what());
             reaction = yes(false);

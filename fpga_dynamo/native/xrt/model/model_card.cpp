@@ -105,18 +105,32 @@ memory::memory() {
     base_ = static_cast<uint8_t*>(range);
 }
 
-std::string memory::allocate(uint64_t address, uint64_t bytes) {
+std::string memory::allocate(uint64_t address, uint64_t bytes, bool shared) {
     if (address > RAM_BYTES || pages(bytes) > RAM_BYTES - address)
         throw std::runtime_error("a buffer lies outside of the card's memory");
     const int file = memfd_create(BUFFER_FILE, MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(std::max(pages(bytes), SINGLE_MAPPING_BYTES))) != 0)
         throw std::runtime_error(card_model::system_reason("a buffer"));
-    void* place = mmap(host(address), pages(bytes), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) throw std::runtime_error(card_model::system_reason("a buffer"));
+    place(address, bytes, shared ? file : -1);
     std::unique_lock lock(mutex_);
     buffers_[address] = {bytes, file};
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
+}
+
+void memory::place(uint64_t address, uint64_t bytes, int file) const {
+    const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    if (mmap(host(address), pages(bytes), PROT_READ | PROT_WRITE, kind | MAP_FIXED | MAP_NORESERVE, file, 0) ==
+        MAP_FAILED)
+        throw std::runtime_error(card_model::system_reason("a buffer"));
+}
+
+void memory::import(uint64_t address, const std::string& path) {
+    card_model::buffer_extent buffer;
+    if (!find(address, &buffer)) throw std::runtime_error("an imported buffer was not allocated");
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) throw std::runtime_error(card_model::system_reason("an imported buffer"));
+    place(buffer.address, buffer.bytes, file);
+    close(file);
 }
 
 void memory::release(uint64_t address) {

@@ -23,7 +23,10 @@ class memory : public card_model::address_space {
 public:
     memory();
     // A file that the host maps as its side of the buffer; the path is that of a descriptor of this process.
-    std::string allocate(uint64_t address, uint64_t bytes);
+    // shared: it is the model's side, too. Otherwise the driver copies between the sides.
+    std::string allocate(uint64_t address, uint64_t bytes, bool shared);
+    // The buffer there becomes the memory of a file of `allocate`, maybe of another card's model.
+    void import(uint64_t address, const std::string& path);
     void release(uint64_t address);
     // Throws std::runtime_error unless the range lies in one buffer.
     uint8_t* range(uint64_t address, uint64_t bytes) const;
@@ -44,6 +47,7 @@ private:
     card_model::buffer_extent extent(const std::pair<const uint64_t, buffer>& entry) const {
         return {entry.first, entry.second.bytes, host(entry.first)};
     }
+    void place(uint64_t address, uint64_t bytes, int file) const;  // file: -1 for memory of the model alone
     uint8_t* base_;
     mutable std::shared_mutex mutex_;
     std::map<uint64_t, buffer> buffers_;

@@ -25,9 +25,10 @@ struct failure {
 struct status_page {
     static constexpr size_t FAILURES = 64;  // by run number, modulo
 
-    std::atomic<int32_t> model;           // process id, 0 until it has connected
-    std::atomic<uint32_t> cancelled_run;  // what the host wants to be ended,
-    std::atomic<uint32_t> cancellations;  // and how often it has said so: a futex
+    std::atomic<int32_t> model;               // process id, 0 until it has connected
+    std::atomic<uint32_t> cancelled_run;      // what the host wants to be ended,
+    std::atomic<uint32_t> cancellations;      // and how often it has said so: a futex
+    std::atomic<uint32_t> shared_allocation;  // whether the next buffers are memory that host and model share
     failure failures[FAILURES];
 };
 
