@@ -56,7 +56,11 @@ def _overview(facts: dict[str, Any]) -> Table:
 def _kernels(manifest: dict[str, Any]) -> Table:
     table = Table("kernel", "compute units", "cores", "opcodes", title="Kernels", title_justify="left", expand=False)
     for kernel in manifest["kernels"]:
-        units = "\n".join(f"{unit['name']} @ {unit['base']:#x}" for unit in kernel["compute_units"])
+        free_running = kernel.get("free_running", False)
+        units = "\n".join(
+            f"{unit['name']} {'runs from the load on' if free_running else '@ ' + hex(unit['base'])}"
+            for unit in kernel["compute_units"]
+        )
         opcodes = ", ".join(f"{name} ({manifest['opcodes'].get(name, '?')})" for name in kernel["opcodes"])
         cores = ", ".join(kernel["cores"]) or "(plain kernel)"
         table.add_row(*map(Text, (kernel["name"], units, cores, opcodes or "-")))
@@ -68,7 +72,8 @@ def _arguments(manifest: dict[str, Any]) -> Table:
     for kernel in manifest["kernels"]:
         for argument in kernel["args"]:
             bank = argument["bank"] if argument["kind"] == "global" else "-"
-            words = kernel["name"], argument["name"], argument["kind"], f"{argument['offset']:#x}"
+            offset = "-" if argument["kind"] == "stream" else hex(argument["offset"])
+            words = kernel["name"], argument["name"], argument["kind"], offset
             table.add_row(*map(Text, (*words, str(argument["bytes"]), bank)))
     return table
 
