@@ -2,19 +2,25 @@
 
 Comments and line breaks are gone, conditions on names are decided, macros without parameters are expanded, and headers
 that lie beside the file stand in the place of their `#include`. What cannot be decided without a compiler (an `#if` of
-an expression) counts as true; what a macro with parameters would become is not known.
+something else than integers and macros) counts as true; what a macro with parameters would become is not known.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .cpp_lexer import lex
+from .cpp_lexer import is_word, lex
 
 _PREDEFINED = ("__cplusplus", "__GNUC__", "__linux__", "__unix__")
+_ARITHMETIC = (
+    ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant, ast.boolop, ast.unaryop, ast.cmpop,
+    ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr, ast.BitXor, ast.RShift,
+)  # fmt: skip
+_MOST_CHARACTERS = 2000
 _MOST_EXPANSIONS = 64  # one within the other: more is a macro that names itself
 
 
@@ -116,8 +122,42 @@ class _Conditions:
 def _holds(name: str, rest: list[str], macros: dict[str, list[str] | None]) -> bool:
     if name != "if":
         return (bool(rest) and rest[0] in macros) == (name == "ifdef")
-    negated = rest[:1] == ["!"]
-    words = [word for word in rest[negated:] if word not in "()"]
-    if len(words) == 2 and words[0] == "defined":
-        return (words[1] in macros) != negated
-    return (words[0] != "0") != negated if len(words) == 1 else True
+    value = _value(rest, macros)
+    return value is None or value != 0
+
+
+def _value(words: Sequence[str], macros: Mapping[str, list[str] | None]) -> int | None:
+    """The integer that an `#if`'s expression comes to; None for one that is not made of integers and macros alone."""
+    text = _in_python(words, macros, _MOST_EXPANSIONS)
+    try:
+        tree = ast.parse(text, mode="eval")
+        if len(text) > _MOST_CHARACTERS or not all(isinstance(node, _ARITHMETIC) for node in ast.walk(tree)):
+            return None
+        return int(eval(compile(tree, "#if", "eval"), {"__builtins__": {}}))
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
+        return None
+
+
+def _in_python(words: Sequence[str], macros: Mapping[str, list[str] | None], depth: int) -> str:
+    """An expression of the preprocessor in Python's words. A name that is not a macro is 0."""
+    parts: list[str] = []
+    at = 0
+    while at < len(words):
+        word, behind = words[at], list(words[at + 1 : at + 4])
+        if word == "defined":
+            name = behind[1] if behind[:1] == ["("] else "".join(behind[:1])
+            at += 3 if behind[:1] == ["("] else 1
+            parts.append(str(int(name in macros)))
+        elif word in "&|" and behind[:1] == [word]:
+            parts.append({"&": " and ", "|": " or "}[word])
+            at += 1
+        elif word == "!":
+            parts.append("!=" if behind[:1] == ["="] else " not ")
+            at += behind[:1] == ["="]
+        elif is_word(word):
+            body = macros.get(word) or ["0"]
+            parts.append(f"({_in_python(body, macros, depth - 1)})" if depth else "0")
+        else:
+            parts.append(word.rstrip("uUlL").replace("'", "") if word[0].isdigit() and "x" not in word else word)
+        at += 1
+    return "".join(parts).replace("/", "//")

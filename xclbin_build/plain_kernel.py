@@ -13,6 +13,7 @@ from .signature import Argument, parse_kernel
 ValueBytes = Callable[[Path, str, Sequence[Path], Sequence[str]], Callable[[int], int]]
 """Of a source, a kernel, folders of headers and macros: the bytes of an argument by its number; 0: unknown."""
 
+DEFAULT_BUNDLE = "gmem"
 _INTERFACE = re.compile(r"#\s*pragma\s+hls\s+interface\b([^\n]*)", re.IGNORECASE)
 _OPTION = re.compile(r"(\w+)\s*=\s*(\w+)")
 
@@ -34,7 +35,7 @@ class PlainKernel:
         for names in (
             [port],
             [port.removesuffix("_r")],
-            [name for name in pointers if self.bundles.get(name) == bundle],
+            [name for name in pointers if self.bundles.get(name, DEFAULT_BUNDLE) == bundle],
         ):
             if names and all(name in pointers for name in names):
                 return names

@@ -40,6 +40,7 @@ _IMPLIED = {
     "HOST": ("host", 0xD0_0000_0000, 16 << 30),
     "HBM": ("hbm", 0x80_0000_0000, 512 << 20),
 }
+_HBM_BANKS = 32
 _MOST_BANKS = 256  # of one [[bank]] entry; the largest card has 64
 _MAX_TAG = 15  # mem_data.m_tag holds 16 bytes with its terminating zero
 
@@ -127,20 +128,26 @@ class Platform:
     def with_implied(self, tags: Iterable[str]) -> Platform:
         """The platform with those of `tags` that its file does not name and that it has nevertheless.
 
-        A card has on-chip PLRAM and, over PCIe, the host's memory. The emulator has HBM, too.
+        A card has on-chip PLRAM and, over PCIe, the host's memory. The emulator has HBM, too: all of it and first, since
+        hosts number the banks of cards with HBM.
         """
-        added = []
-        for tag in dict.fromkeys(tags):
-            match = re.fullmatch(r"(PLRAM|HOST|HBM)\[(\d{1,2})\]", tag)
-            if match is None or any(bank.tag == tag for bank in self.banks):
-                continue
-            kind, base, size = _IMPLIED[match[1]]
-            if kind != "hbm" or self.part == NO_PART:
-                added.append(Bank(tag, kind, base + int(match[2]) * size, size))
-        return replace(self, banks=(*self.banks, *added)) if added else self
+        wanted = dict.fromkeys(tags)
+        known = {bank.tag for bank in self.banks}
+        first = [f"HBM[{number}]" for number in range(_HBM_BANKS)]
+        if self.part != NO_PART or known.intersection(first) or not wanted.keys() & set(first):
+            first = []
+        last = [tag for tag in wanted if re.fullmatch(r"(PLRAM|HOST)\[\d{1,2}\]", tag) and tag not in known]
+        added = [tuple(_implied(tag) for tag in part) for part in (first, last)]
+        return replace(self, banks=(*added[0], *self.banks, *added[1])) if first or last else self
 
     def bank_index(self, tag: str) -> int:
         return [bank.tag for bank in self.banks].index(tag)
+
+
+def _implied(tag: str) -> Bank:
+    name, number = tag.removesuffix("]").split("[")
+    kind, base, size = _IMPLIED[name]
+    return Bank(tag, kind, base + int(number) * size, size)
 
 
 def names() -> list[str]:
