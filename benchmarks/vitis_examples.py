@@ -52,8 +52,9 @@ class Container:
 
 @dataclass(frozen=True)
 class Example:
-    """What a description.json says. `arguments` have the words BUILD and PROJECT for folders."""
+    """What a description.json says. `arguments` have the words BUILD, PROJECT and REPO_DIR for folders."""
 
+    checkout: Path
     folder: Path
     name: str
     sources: tuple[Path, ...]
@@ -100,6 +101,7 @@ def _example(checkout: Path, folder: Path, described: dict[str, Any]) -> Example
         containers.append(Container(each["name"], tuple(kernels), chosen))
     launch = described.get("launch") or [{"cmd_args": ""}]
     return Example(
+        checkout,
         folder,
         folder.relative_to(checkout).as_posix(),
         tuple(place(each) for each in compiler.get("sources", [])),
@@ -111,8 +113,10 @@ def _example(checkout: Path, folder: Path, described: dict[str, Any]) -> Example
     )
 
 
-def _placed(text: str, checkout: Path, folder: Path) -> str:
-    return text.replace("REPO_DIR", str(checkout)).replace("PROJECT", str(folder))
+def _placed(text: str, checkout: Path, folder: Path, build: Path | None = None) -> str:
+    """With the folders that the words stand for."""
+    places = {"REPO_DIR": checkout, "PROJECT": folder, "BUILD": build or "BUILD"}
+    return re.sub(r"\b(REPO_DIR|PROJECT|BUILD)\b", lambda word: str(places[word[0]]), text)
 
 
 def _build_options(flags: str, links: bool) -> tuple[str, ...]:
@@ -141,7 +145,7 @@ def run_example(example: Example, route: str, seconds: float) -> None:
         command = _host(example, folder, seconds)
         if (example.folder / "xrt.ini").is_file():
             shutil.copy(example.folder / "xrt.ini", folder)
-        arguments = example.arguments.replace("BUILD", str(folder)).replace("PROJECT", str(example.folder))
+        arguments = _placed(example.arguments, example.checkout, example.folder, folder)
         emulate = [str(_TOOLS / "fpga-dynamo"), "emulate", "--route", route, "--"]
         output = _step("run", [*emulate, *command, *shlex.split(arguments)], folder, seconds, example.cards)
         if re.search(r"TEST\s+FAILED", output):

@@ -54,8 +54,9 @@ constexpr uint64_t GIBIBYTE = uint64_t{1} << 30;
 
 }  // namespace
 
-// Of XRT, but declared in no header that is installed.
-int xclCloseExportHandle(xclBufferExportHandle file) { return ::close(file); }
+// xclCloseExportHandle(int) of C++, which no header that is installed declares.
+extern "C" int close_export_handle(xclBufferExportHandle file) __asm__("_Z20xclCloseExportHandlei");
+extern "C" int close_export_handle(xclBufferExportHandle file) { return ::close(file); }
 
 extern "C" {
 

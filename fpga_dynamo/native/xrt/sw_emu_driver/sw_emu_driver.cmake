@@ -21,11 +21,18 @@ foreach(function
 endforeach()
 execute_process(COMMAND ${CMAKE_OBJCOPY} ${renamed} ${driver_directory}/halapi.cxx.o COMMAND_ERROR_IS_FATAL ANY)
 
-set(wrapped malloc realloc read write sigaction sleep waitpid _ZN6google8protobuf23ShutdownProtobufLibraryEv)
-list(TRANSFORM wrapped PREPEND "-Wl,--wrap=")
+# Calls of libraries that library_calls.cpp answers.
+set(renamed --redefine-sym _ZN6google8protobuf23ShutdownProtobufLibraryEv=driver_shut_protobuf_down)
+foreach(function malloc realloc read write sigaction sleep waitpid)
+    list(APPEND renamed --redefine-sym ${function}=driver_${function})
+endforeach()
+foreach(object shim unix_socket)
+    execute_process(COMMAND ${CMAKE_OBJCOPY} ${renamed} ${driver_directory}/${object}.cxx.o
+        COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
 
 add_library(xrt_fpga_dynamo_sw_emu MODULE ${CMAKE_CURRENT_SOURCE_DIR}/sw_emu_driver/entry_points.cpp
-    ${CMAKE_CURRENT_SOURCE_DIR}/sw_emu_driver/wrapped.cpp
+    ${CMAKE_CURRENT_SOURCE_DIR}/sw_emu_driver/library_calls.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/sw_emu_driver/runs.cpp ${driver_objects})
 set_target_properties(xrt_fpga_dynamo_sw_emu PROPERTIES PREFIX lib SUFFIX .so.2)
 target_compile_options(xrt_fpga_dynamo_sw_emu PRIVATE -Wall -Wextra)
@@ -33,5 +40,5 @@ target_include_directories(xrt_fpga_dynamo_sw_emu PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/model)
 target_link_libraries(xrt_fpga_dynamo_sw_emu PRIVATE xrt_headers Threads::Threads
     ${XRT_COREUTIL} ${BOOST_FILESYSTEM} ${PROTOBUF} ${UUID_LIBRARY})
-target_link_options(xrt_fpga_dynamo_sw_emu PRIVATE ${wrapped} -Wl,-Bsymbolic -Wl,-z,defs)
+target_link_options(xrt_fpga_dynamo_sw_emu PRIVATE -Wl,-Bsymbolic -Wl,-z,defs)
 install(TARGETS xrt_fpga_dynamo_sw_emu LIBRARY DESTINATION fpga_dynamo/xrt_lib)

@@ -1,4 +1,4 @@
-// Functions of libraries as XRT's sw_emu driver calls them (`--wrap` of the linker).
+// Functions of libraries as XRT's sw_emu driver calls them: it calls `driver_NAME` for NAME.
 #include <malloc.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 
 namespace {
 
@@ -28,44 +29,38 @@ constexpr size_t MESSAGE_BYTES = size_t{16} << 20;
 
 extern "C" {
 
-void* __real_malloc(size_t bytes);
-void* __real_realloc(void* memory, size_t bytes);
-ssize_t __real_read(int file, void* target, size_t bytes);
-ssize_t __real_write(int file, const void* source, size_t bytes);
-pid_t __real_waitpid(pid_t process, int* status, int options);
+void* driver_malloc(size_t bytes) { return std::malloc(std::max(bytes, MESSAGE_BYTES)); }
 
-void* __wrap_malloc(size_t bytes) { return __real_malloc(std::max(bytes, MESSAGE_BYTES)); }
-
-void* __wrap_realloc(void* memory, size_t bytes) {
+void* driver_realloc(void* memory, size_t bytes) {
     if (memory && malloc_usable_size(memory) >= bytes) return memory;
-    return __real_realloc(memory, bytes);
+    return std::realloc(memory, bytes);
 }
 
-ssize_t __wrap_read(int file, void* target, size_t bytes) {
-    const ssize_t count = __real_read(file, target, bytes);
+ssize_t driver_read(int file, void* target, size_t bytes) {
+    const ssize_t count = ::read(file, target, bytes);
     if (bytes > 0 && (count == 0 || (count < 0 && errno == ECONNRESET))) card_lost();
     return count;
 }
 
-ssize_t __wrap_write(int file, const void* source, size_t bytes) {
+ssize_t driver_write(int file, const void* source, size_t bytes) {
     const ssize_t count = send(file, source, bytes, MSG_NOSIGNAL);
     if (count < 0 && (errno == EPIPE || errno == ECONNRESET)) card_lost();
-    return count < 0 && errno == ENOTSOCK ? __real_write(file, source, bytes) : count;
+    return count < 0 && errno == ENOTSOCK ? ::write(file, source, bytes) : count;
 }
 
 // The driver's handlers end the whole process group; the program's own stay.
-int __wrap_sigaction(int, const struct sigaction*, struct sigaction*) { return 0; }
+int driver_sigaction(int, const struct sigaction*, struct sigaction*) { return 0; }
 
 // Called before the driver removes a folder.
-unsigned __wrap_sleep(unsigned) { return 0; }
+unsigned driver_sleep(unsigned) { return 0; }
 
 // The driver repeats it until it succeeds, also when the program has waited for all its children already.
-pid_t __wrap_waitpid(pid_t process, int* status, int options) {
-    const pid_t ended = __real_waitpid(process, status, options);
+pid_t driver_waitpid(pid_t process, int* status, int options) {
+    const pid_t ended = ::waitpid(process, status, options);
     return ended < 0 && errno != EINTR ? 0 : ended;
 }
 
 // Called when a device is closed; the program may open it again.
-void __wrap__ZN6google8protobuf23ShutdownProtobufLibraryEv() {}
+void driver_shut_protobuf_down() {}
 
 }  // extern "C"
