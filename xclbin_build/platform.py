@@ -128,8 +128,8 @@ class Platform:
     def with_implied(self, tags: Iterable[str]) -> Platform:
         """The platform with those of `tags` that its file does not name and that it has nevertheless.
 
-        A card has on-chip PLRAM and, over PCIe, the host's memory. The emulator has HBM, too: all of it and first, since
-        hosts number the banks of cards with HBM.
+        A card has on-chip PLRAM and, over PCIe, the host's memory. The emulator has HBM, too: all of it and first, as
+        hosts for cards with HBM number the banks.
         """
         wanted = dict.fromkeys(tags)
         known = {bank.tag for bank in self.banks}
