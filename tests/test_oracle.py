@@ -76,11 +76,20 @@ def test_complex_numbers_are_on_no_side_of_each_other() -> None:
         (torch.nn.ReLU6(), torch.nan, True),
         (lambda x: F.hardtanh(x, -1.0, torch.nan if x[0] == 2 else 2.0), 2.0, True),
         (lambda x: torch.maximum(x - x, (x - 2) * -1.0), 2.0, False),
+        (lambda x: F.scaled_dot_product_attention(*[x.view(1, 1, 4, 8)] * 3), 1e20, False),
         (torch.prod, 100.0, False),
         (lambda x: torch.prod(1 / x), 100.0, False),
         (lambda x: F.batch_norm(x.view(8, 4).cumsum(0), None, None, training=True), 1e25, False),
     ],
-    ids=["NaN by its place", "a bound that is NaN", "two zeros", "overflow", "underflow", "a variance beyond float32"],
+    ids=[
+        "NaN by its place",
+        "a bound that is NaN",
+        "two zeros",
+        "scores beyond float32",
+        "overflow",
+        "underflow",
+        "a variance beyond float32",
+    ],
 )
 def test_what_hangs_on_eager_s_kernels_is_compared_with_nothing(
     model: Callable[..., Any], number: float, backward: bool

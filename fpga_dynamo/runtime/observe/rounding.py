@@ -51,6 +51,7 @@ _COMPOSED_NAMES = """
     _log_softmax_backward_data
 """
 _COMPOSED = frozenset(_COMPOSED_NAMES.split())
+_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 _ATTENTION_BACKWARD = "_scaled_dot_product_flash_attention_for_cpu_backward"
 # What is left of rows of equal numbers after their mean is taken from them: nothing, or the rounding of the mean.
 _CENTRED = frozenset(("native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit"))
@@ -247,6 +248,10 @@ def _is_arbitrary(func: Any, name: str, args: Any, kwargs: Any) -> bool:
     if name in _BATCH_NORMS and args[0].dtype is torch.float32:  # in float32 of contiguous images, else in float64
         squares = args[0].double().transpose(0, 1).flatten(1).square().mean(1)
         return bool((squares > torch.finfo(torch.float32).max).any())
+    if name == _ATTENTION and args[0].dtype is torch.float32:  # a row of scores of -inf alone: 0 there, NaN in a softmax
+        query, key = (x.double() for x in args[:2])
+        sizes = query.square().sum(-1).max() * key.square().sum(-1).max()  # Cauchy and Schwarz
+        return bool(sizes.sqrt() > torch.finfo(torch.float32).max)
     return name in _FACTORS and _overflows_by_order(func, _FACTORS[name], args, kwargs)
 
 
