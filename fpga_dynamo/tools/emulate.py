@@ -30,8 +30,9 @@ from fpga_dynamo.runtime.drivers.xrt_environment import DRIVER, MAJOR, libraries
 
 ROUTES = ("inproc", "process")
 DRIVERS = {"inproc": f"lib{DRIVER}.so.{MAJOR}", "process": f"lib{DRIVER}_sw_emu.so.{MAJOR}"}
-_MODES = {"inproc": ("sw_emu", "hw_emu"), "process": ("sw_emu",)}
-"""Values of XCL_EMULATION_MODE for which a route has the driver."""
+_MODES = {"inproc": ("hw_emu", "sw_emu"), "process": ("sw_emu",)}
+"""Values of XCL_EMULATION_MODE for which a route has the driver, the default first. In sw_emu XRT's OpenCL puts all buffers
+into the first bank, whatever a host asks for."""
 _PLACES = {"sw_emu": f"libxrt_swemu.so.{MAJOR}", "hw_emu": f"libxrt_hwemu.so.{MAJOR}"}
 _OPENCL = f"libxilinxopencl.so.{MAJOR}"
 _PACKAGES = "apt-get install libxrt1 libxrt-dev uuid-dev"
@@ -107,7 +108,7 @@ def _executable(name: str) -> str:
 def make_environment(folder: Path, route: str) -> dict[str, str]:
     """The variables of a program on the emulator. folder: for the files that they name."""
     library, installed = _xrt_of(route)
-    mode = os.environ.get("XCL_EMULATION_MODE") or "sw_emu"
+    mode = os.environ.get("XCL_EMULATION_MODE") or _MODES[route][0]
     if mode not in _MODES[route]:
         supported = " and ".join(_MODES[route])
         raise FpgaError(f"XCL_EMULATION_MODE='{mode}' is not supported with --route {route}; supported: {supported}")

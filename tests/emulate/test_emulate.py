@@ -120,10 +120,11 @@ def test_a_python_program_has_pyxrt(route: str, xclbin: Path, tmp_path: Path) ->
 
 
 def test_the_mode_of_a_makefile_stays(host: Host, xclbin: Path, tmp_path: Path) -> None:
-    done = run("inproc", host("native"), xclbin, "add", folder=tmp_path, XCL_EMULATION_MODE="hw_emu")
+    done = run("inproc", host("native"), xclbin, "add", folder=tmp_path, XCL_EMULATION_MODE="sw_emu")
     assert done.stdout == "state 4, sums right\n", done.stderr
-    done = run("inproc", "sh", "-c", 'echo "$XCL_EMULATION_MODE"', folder=tmp_path, XCL_EMULATION_MODE="hw_emu")
-    assert done.stdout == "hw_emu\n"
+    for given, expected in (({"XCL_EMULATION_MODE": "sw_emu"}, "sw_emu\n"), ({}, "hw_emu\n")):
+        done = run("inproc", "sh", "-c", 'echo "$XCL_EMULATION_MODE"', folder=tmp_path, **given)
+        assert done.stdout == expected
     refused = run("process", host("native"), folder=tmp_path, XCL_EMULATION_MODE="hw_emu")
     assert refused.returncode == 2 and "XCL_EMULATION_MODE='hw_emu' is not supported" in refused.stderr
 
