@@ -31,8 +31,8 @@ from fpga_dynamo.runtime.drivers.xrt_environment import DRIVER, MAJOR, libraries
 ROUTES = ("inproc", "process")
 DRIVERS = {"inproc": f"lib{DRIVER}.so.{MAJOR}", "process": f"lib{DRIVER}_sw_emu.so.{MAJOR}"}
 _MODES = {"inproc": ("hw_emu", "sw_emu"), "process": ("sw_emu",)}
-"""Values of XCL_EMULATION_MODE for which a route has the driver, the default first. In sw_emu XRT's OpenCL puts all buffers
-into the first bank, whatever a host asks for."""
+"""Values of XCL_EMULATION_MODE for which a route has the driver, the default first. In sw_emu XRT's OpenCL puts all
+buffers into the first bank, whatever a host asks for."""
 _PLACES = {"sw_emu": f"libxrt_swemu.so.{MAJOR}", "hw_emu": f"libxrt_hwemu.so.{MAJOR}"}
 _OPENCL = f"libxilinxopencl.so.{MAJOR}"
 _PACKAGES = "apt-get install libxrt1 libxrt-dev uuid-dev"

@@ -40,10 +40,6 @@ def xclbin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return xclbin_build.cached(str(recipe))
 
 
-def folders_left() -> set[Path]:
-    return set(Path("/tmp").glob("fpga_dynamo_emulate_*"))
-
-
 @ROUTES
 @pytest.mark.parametrize(
     ("words", "printed"),
@@ -93,12 +89,14 @@ def test_a_wait_times_out(route: str, host: Host, xclbin: Path, tmp_path: Path) 
 
 @ROUTES
 def test_exit_status(route: str, host: Host, xclbin: Path, tmp_path: Path) -> None:
-    before = folders_left()
-    assert run(route, host("native"), xclbin, "exit", "7", folder=tmp_path).returncode == 7
-    crashed = run(route, host("native"), xclbin, "crash", folder=tmp_path)
+    folders = tmp_path / "folders"
+    folders.mkdir()
+    exited = run(route, host("native"), xclbin, "exit", "7", folder=tmp_path, TMPDIR=str(folders))
+    assert exited.returncode == 7, exited.stderr
+    crashed = run(route, host("native"), xclbin, "crash", folder=tmp_path, TMPDIR=str(folders))
     assert crashed.returncode == 128 + signal.SIGSEGV
     assert crashed.stderr.endswith(f"fpga-dynamo: '{host('native')}' was ended by SIGSEGV\n")
-    assert folders_left() <= before
+    assert not list(folders.iterdir())
 
 
 @ROUTES

@@ -248,7 +248,7 @@ def _is_arbitrary(func: Any, name: str, args: Any, kwargs: Any) -> bool:
     if name in _BATCH_NORMS and args[0].dtype is torch.float32:  # in float32 of contiguous images, else in float64
         squares = args[0].double().transpose(0, 1).flatten(1).square().mean(1)
         return bool((squares > torch.finfo(torch.float32).max).any())
-    if name == _ATTENTION and args[0].dtype is torch.float32:  # a row of scores of -inf alone: 0 there, NaN in a softmax
+    if name == _ATTENTION and args[0].dtype is torch.float32:  # a row of -inf alone: 0 there, NaN in a softmax
         query, key = (x.double() for x in args[:2])
         sizes = query.square().sum(-1).max() * key.square().sum(-1).max()  # Cauchy and Schwarz
         return bool(sizes.sqrt() > torch.finfo(torch.float32).max)
