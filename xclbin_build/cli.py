@@ -12,6 +12,7 @@ from rich.console import Console
 
 from . import platform as platforms
 from . import recipe as recipes
+from . import scaffold
 from .axlf import read
 from .build import build_design, check_output, load_design
 from .check import command as check
@@ -32,6 +33,8 @@ xclbin-build info FILE [--json]   shows the contents of an xclbin.
 xclbin-build estimate --platform P [--recipe R] [--json]   which resources a design uses, and whether it fits.
 xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their II, and why.
 
+xclbin-build new core|kernel NAME [-o DIR]   the files of a core or kernel of your own, with an operator of PyTorch.
+
 examples:
   xclbin-build --target emu                                  the emulator's own recipe, with all cores
   xclbin-build --target emu --recipe my.toml --cu vadd=4 -o my.xclbin
@@ -45,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done; 1: a design does not fit or misses its contract; 2: it could not be done, a message says why.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"info": _info, "estimate": _estimate, "check": check.run}
+    commands = {"info": _info, "estimate": _estimate, "check": check.run, "new": scaffold.run}
     command = commands.get(words[0]) if words else None
     return run_command("error", lambda: command(words[1:]) if command else _build(words), (BuildError, XclbinError))
 
