@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fpga_dynamo.frontend.backend import fpga, refresh_weights
     from fpga_dynamo.frontend.flat_parameters import join_parameters
     from fpga_dynamo.frontend.plain_kernels.define import kernel
-    from fpga_dynamo.frontend.plain_kernels.operator import Kernel
     from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
     from fpga_dynamo.options import Options
     from fpga_dynamo.runtime.cards.target import target_of
@@ -48,7 +47,6 @@ __all__ = [
     "DeviceReport",
     "Explanation",
     "FpgaError",
-    "Kernel",
     "Match",
     "NotLoweredError",
     "OptionError",
@@ -84,7 +82,6 @@ _DEFINED_IN = {
     "DeviceReport": "tools.devices",
     "Explanation": "tools.explain_text",
     "FpgaError": "errors",
-    "Kernel": "frontend.plain_kernels.operator",
     "Match": "lowering.patterns",
     "NotLoweredError": "errors",
     "OptionError": "errors",

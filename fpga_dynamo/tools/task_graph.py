@@ -211,7 +211,9 @@ class _Maker:
             return seconds, "measured: the emulator, transfers included"
         card = self.card or self.executor.card.target.platform
         if not isinstance(task, CardTask):
-            return task.seconds, f"model: a launch and its transfers on {card.name}, without the kernel's own time"
+            moved = sum(_of_fakes(node) for node in (*task.reads, *task.writes))
+            seconds = card.launch_seconds + cost.transfer_seconds(moved, card)
+            return seconds, f"model: a launch and its transfers on {card.name}, without the kernel's own time"
         cycles = sum(command.cycles for command in task.commands)
         seconds = card.launch_seconds + cost.command_seconds(cycles, card)
         clock, start = card.clock_hz / 1e6, card.launch_seconds * 1e6

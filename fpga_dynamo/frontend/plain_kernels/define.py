@@ -84,8 +84,7 @@ def kernel(
     if cpu is not None and not callable(cpu):
         raise OptionError(f"kernel '{top}': cpu= must be a function of its arguments, not {cpu!r}")
     made = Kernel(free_name(name, top), top, found, where, output_rules, size_rules, cpu, timeout)
-    if backward is not None:
-        made.register_backward(backward)
+    made.register_backward(backward)
     return made
 
 

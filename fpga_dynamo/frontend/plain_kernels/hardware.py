@@ -46,6 +46,7 @@ class Hardware:
         self._entry = KernelRecipe(top, source=source.name, cu=cu, memory=dict(memory))
         self._lock = threading.Lock()
         self._built: Path | None = None
+        self._failed: tuple[int, XclbinError] | None = None  # when the source was changed last, and what building said
         self._units: Units | None = None
 
     def is_in(self, target: Target) -> bool:
@@ -73,8 +74,19 @@ class Hardware:
             return self._given
         with self._lock:
             if self._built is None or not self._built.exists():  # the cache may be deleted at any time
-                self._built = self._build()
+                self._built = self._built_once()
             return self._built
+
+    def _built_once(self) -> Path:
+        """The xclbin, without another attempt if the source is the one that could not be built."""
+        changed = self._source.stat().st_mtime_ns if self._source.exists() else 0
+        if self._failed is not None and self._failed[0] == changed:
+            raise self._failed[1]
+        try:
+            return self._build()
+        except XclbinError as error:
+            self._failed = changed, error
+            raise
 
     def _build(self) -> Path:
         recipe = Recipe(self._top, self._source.parent, (self._entry,))
@@ -82,7 +94,7 @@ class Hardware:
             design = elaborate(recipe, platforms.load(recipe.platform))
             return cached_design(design, show=shown(f"kernel '{self._top}' for the emulator, first time only"))
         except xclbin_build.BuildError as error:
-            raise XclbinError(f"kernel '{self._top}' cannot be built: {error}") from error
+            raise XclbinError(f"kernel '{self._top}' cannot be built: {_first_error(str(error))}") from error
 
     def units(self) -> Units:
         """The units for calls in eager mode. Raises XclbinError or DeviceError if the xclbin cannot be used."""
@@ -104,3 +116,9 @@ class Hardware:
         if not self.is_in(card.target):
             raise XclbinError(f"xclbin {card.path} has no kernel '{self._top}' with the arguments of {self._source}")
         return units_of(card, self._top)
+
+
+def _first_error(log: str) -> str:
+    """The line of a compiler's output that says what is wrong; the text up to the first line break of another one."""
+    lines = log.splitlines()
+    return next((line.strip() for line in lines if ": error: " in line or ": fatal error: " in line), lines[0])

@@ -7,6 +7,7 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,11 @@ class Kernel:
             made = tuple(result.numpy() for result in made)
         return made[0] if len(made) == 1 else (made or None)
 
+    @property
+    def xclbin(self) -> Path:
+        """The xclbin that the kernel has for itself, built first if need be. Raises XclbinError if it cannot be."""
+        return self._hardware.path()
+
     def __repr__(self) -> str:
         given = ", ".join(f"{p.declared} {p.name}" for p in self._given)
         return f"<kernel {self.name}({given}) as {self.op}>"
@@ -145,7 +151,8 @@ class Kernel:
             values[name] = value
         for parameter in self._given:
             if parameter.name not in values:
-                rule = f", or give a rule, such as sizes={{'{parameter.name}': 'a.numel()'}}"
+                size = next((f"'{p.identifier}.numel()'" for p in self._given if p.is_tensor), "1")
+                rule = f", or give a rule, such as sizes={{'{parameter.name}': {1.0 if parameter.is_float else size}}}"
                 raise ArgumentError(
                     f"kernel '{self.name}': argument '{parameter.name}' ({parameter.declared}) is missing; pass it in "
                     f"the call{'' if parameter.is_tensor else rule}"
@@ -156,12 +163,13 @@ class Kernel:
         """An array as a tensor, which shares its memory if the kernel writes to it."""
         if not isinstance(value, np.ndarray):
             return value
-        if parameter.role == "mutated":
+        if parameter.role == "mutated" or torch.compiler.is_compiling():  # Dynamo knows no flags of arrays
             return torch.from_numpy(value)
         return torch.from_numpy(np.ascontiguousarray(value) if value.flags.writeable else value.copy())
 
     def _check(self, given: Sequence[Any]) -> None:
         """Raises ArgumentError for a value of the wrong type, dtype or device."""
+        abstract = all(value.device.type == "meta" for value in given if isinstance(value, torch.Tensor))
         for parameter, value in zip(self._given, given, strict=True):
             where = f"kernel '{self.name}': argument '{parameter.name}'"
             if not parameter.is_tensor:
@@ -180,7 +188,7 @@ class Kernel:
                     f"{where} is a tensor of {_short(value.dtype)}, but the source declares {parameter.declared}: pass "
                     f"a tensor of {_short(parameter.dtype)}"
                 )
-            if value.device.type not in ("cpu", "meta") or value.layout is not torch.strided:
+            if (value.device.type != "cpu" and not abstract) or value.layout is not torch.strided:
                 raise ArgumentError(
                     f"{where} is on {value.device} ({value.layout}): pass a strided tensor in host memory, such as "
                     f"{parameter.name}.cpu()"
@@ -303,12 +311,16 @@ class Kernel:
 
     # --- the gradient -------------------------------------------------------------------------------------------------
 
-    def register_backward(self, backward: Callable[..., Any]) -> None:
+    def register_backward(self, backward: Callable[..., Any] | None) -> None:
         """Has `backward(*gradients, *arguments)` compute the gradients of the arguments that are tensors."""
+        if backward is None:
+            self._definition.register_autograd(self._refuse_gradient)
+            return
         tensors = [i for i, p in enumerate(self._given) if p.is_tensor]
 
         def setup_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
-            ctx.save_for_backward(*(inputs[i] for i in tensors))
+            # A call writes to some of them before the gradient is computed.
+            ctx.save_for_backward(*(inputs[i].clone() if i in self._mutated else inputs[i] for i in tensors))
             ctx.numbers = [None if i in tensors else value for i, value in enumerate(inputs)]
 
         def run(ctx: Any, *gradients: Any) -> Any:
@@ -329,6 +341,9 @@ class Kernel:
             return tuple(results) if len(results) > 1 else results[0]
 
         self._definition.register_autograd(run, setup_context=setup_context)
+
+    def _refuse_gradient(self, ctx: Any, *gradients: Any) -> Any:
+        raise FpgaError(f"kernel '{self.name}' has no gradient: give it backward=..., or detach its arguments")
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -15,7 +15,8 @@ from fpga_dynamo.errors import ArgumentError, OptionError
 from fpga_dynamo.frontend.plain_kernels.parameters import Parameter
 from xclbin_build.errors import did_you_mean
 
-_KNOWN = {"torch": torch, "math": math, "min": min, "max": max, "sum": sum, "len": len, "int": int, "float": float}
+_MODULES = {"torch": torch, "math": math}
+_KNOWN = (*_MODULES, "abs", "float", "int", "len", "max", "min", "range", "sum", "tuple")
 """What expressions may use besides the arguments."""
 
 _LIKE = re.compile(r"\s*like\s+([A-Za-z_]\w*)\s*")
@@ -60,7 +61,7 @@ def _expression(text: str, where: str, names: Sequence[str]) -> Rule:
         if isinstance(node, ast.Name) and node.id not in (*names, *_KNOWN, *own):
             raise OptionError(f"{where} uses '{node.id}' in {text!r}; {did_you_mean(node.id, names)}")
     # The user's own text, as a lambda in its place would be.
-    return lambda values: eval(code, {"__builtins__": {}, **_KNOWN, **values})
+    return lambda values: eval(code, {**_MODULES, **values})
 
 
 class OutputRules:
