@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import fpga_dynamo
 from fpga_dynamo import ArgumentError, DeviceError, FpgaError, OptionError, VerificationError, XclbinError
+from fpga_dynamo.cache.graphs import graph_to_plain
+from fpga_dynamo.cache.plain import UnstorableError
 from tests.backend.plain_kit import BROKEN, axpy, define, fail, fail_with_cpu, split
 
 OUT: dict[str, Any] = {"outputs": {"out": "like a"}, "sizes": {"n": "a.numel()"}}
@@ -187,3 +190,24 @@ def test_a_card_holds_one_xclbin() -> None:
     target = replace(fpga_dynamo.target_of(recipe="emulator"), lanes=0)
     why = split.why_not(target)
     assert why is not None and "link [kernel.split] with source = \"plain.cpp\" into it" in why
+
+
+def test_a_card_without_the_kernel_runs_the_function_on_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[torch.Tensor] = []
+
+    def cpu(a: torch.Tensor) -> torch.Tensor:
+        called.append(a)
+        return a + 1
+
+    kernel = define("fail", **OUT, cpu=cpu)
+    monkeypatch.setattr(type(kernel), "why_not", lambda self, target: "a card holds one xclbin")
+    compiled = torch.compile(lambda a: kernel(a) * 2, backend="fpga")
+    assert torch.equal(compiled(X), 2 * (X + 1)) and len(called) == 1
+
+
+def test_programs_with_kernels_are_not_kept_on_disk() -> None:
+    def model(a: torch.Tensor) -> torch.Tensor:
+        return torch.relu(fail(a))
+
+    with pytest.raises(UnstorableError, match=r"a call of the plain kernel fpga_kernel\.fail"):
+        graph_to_plain(make_fx(model, tracing_mode="fake")(X))

@@ -216,7 +216,7 @@ class Kernel:
     def _run(self, *given: Any) -> Any:
         self._check(given)
         place = chosen_place()
-        if place is not None and place.units is None:
+        if place is not None and place.units is None and self._cpu is not None:
             return self._on_host(given)
         units = None if place is None else place.units
         if units is None:
@@ -230,7 +230,7 @@ class Kernel:
         outputs, mutated = self._allocated(given)
         arguments = self._arguments(given, outputs, mutated)
         if any(pointer.nbytes for pointer in arguments if isinstance(pointer, Pointer) and pointer.written):
-            if place is None:
+            if place is None or place.units is None:
                 units.execute(Call(arguments, self._timeout_ms))
             else:
                 units.launch(place.unit, Call(arguments, place.timeout_ms))

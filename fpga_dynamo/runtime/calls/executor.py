@@ -17,12 +17,13 @@ from fpga_dynamo.errors import DeviceError, FpgaError
 from fpga_dynamo.ir.dtypes import OutOfRangeError
 from fpga_dynamo.ir.graph import computes
 from fpga_dynamo.ir.launch import Form
+from fpga_dynamo.ir.plain_kernels import plain_kernel
 from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
-from fpga_dynamo.runtime.calls.kernel_tasks import KernelRunner
+from fpga_dynamo.runtime.calls.kernel_tasks import KernelRunner, on_host
 from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.cards.card import Card, reopen
@@ -251,6 +252,8 @@ class Executor:
         writes = [self._slot(node) for node in task.writes]
         count = sum(map(computes, task.nodes))
         eager = task.eager.forward
+        if any(plain_kernel(node) is not None for node in task.nodes):  # which no launch of this program can run
+            eager = on_host(eager)
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
             call: Call = frame.values

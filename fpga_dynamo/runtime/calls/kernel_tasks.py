@@ -11,11 +11,21 @@ from fpga_dynamo.errors import DeviceError, VerificationError
 from fpga_dynamo.ir.graph import describe
 from fpga_dynamo.ir.program import KernelTask
 from fpga_dynamo.runtime.calls.launch import LONGEST_MS
-from fpga_dynamo.runtime.cards.plain_units import Place, Units, placed
+from fpga_dynamo.runtime.cards.plain_units import HOST, Place, Units, placed
 from fpga_dynamo.runtime.task import ProcessingElement
 
 RELATIVE = 1e-3
 """How far a kernel may be from its function on tensors under `verify`: the two may add up in another order."""
+
+
+def on_host(eager: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+    """`eager` with plain kernels computed by their functions on tensors, where they have one."""
+
+    def run(*values: Any) -> Sequence[Any]:
+        with placed(HOST):
+            return eager(*values)
+
+    return run
 
 
 class KernelRunner:
@@ -56,9 +66,7 @@ class KernelRunner:
         return results
 
     def _on_host(self, values: Sequence[Any]) -> Sequence[Any]:
-        with placed(Place(None, 0, 0)):
-            results: Sequence[Any] = self._task.eager.forward(*values)
-            return results
+        return on_host(self._task.eager.forward)(*values)
 
     def _compare(self, results: Sequence[Any], expected: Sequence[Any]) -> None:
         for node, given, reference in zip(self._task.writes, results, expected, strict=True):

@@ -202,11 +202,14 @@ def has_kernel(manifest: Mapping[str, Any], kernel: str, arguments: Sequence[tup
 
 @dataclass(frozen=True)
 class Place:
-    """Where the operator of a task runs: on a unit of `units`; None: on the host."""
+    """Where the operator of a task runs: on a unit of `units`; None: by its function on tensors, if it has one."""
 
     units: Units | None
     unit: int
     timeout_ms: int
+
+
+HOST = Place(None, 0, 0)
 
 
 class _Thread(threading.local):
