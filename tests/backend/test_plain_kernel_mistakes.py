@@ -30,7 +30,8 @@ OUT: dict[str, Any] = {"outputs": {"out": "like a"}, "sizes": {"n": "a.numel()"}
         ("axpy", {"outputs": {"y": "like x", "alpha": "like x"}}, "argument 'alpha' is a number"),
         ("axpy", {"outputs": {"y": "like x"}, "sizes": {"x": "1"}}, "argument 'x' is a pointer"),
         ("axpy", {"outputs": {"y": "like x"}, "mutates_args": ("y",)}, "'y' is in mutates_args= and in outputs="),
-        ("axpy", {"outputs": {"y": "like xx"}}, "outputs={'y': ...} is like 'xx'; did you mean 'x'?"),
+        ("axpy", {"outputs": {"y": "like xx"}}, "outputs={'y': ...} is like 'xx', not a tensor; did you mean 'x'?"),
+        ("axpy", {"outputs": {"y": "like alpha"}}, "is like 'alpha', not a tensor; known: x."),
         ("axpy", {"outputs": {"y": "like x"}, "sizes": {"n": "m.numel()"}}, "sizes={'n': ...} uses 'm'"),
         ("axpy", {"outputs": {"y": "like x"}, "sizes": {"n": "x.numel("}}, "is not a Python expression: 'x.numel('"),
         ("axpy", {"outputs": {"y": "like x"}, "sizes": {"n": lambda q: 1}}, "sizes={'n': ...} has a parameter 'q'"),
@@ -83,9 +84,11 @@ def test_calls(call: Any, sentence: str) -> None:
     [
         ("1 << 40", "argument 'n' (int) must be from -2147483648 to 2147483647, not 1099511627776"),
         ("0.5", "argument 'n' (int) must be an integer, not 0.5"),
+        ("a.shape[5]", "sizes={'n': ...} ('a.shape[5]') raised IndexError for these arguments"),
+        (lambda a: a.nothing, "sizes={'n': ...} raised AttributeError for these arguments"),
     ],
 )
-def test_sizes_that_do_not_fit(size: str, sentence: str) -> None:
+def test_sizes_that_do_not_fit(size: Any, sentence: str) -> None:
     with pytest.raises(ArgumentError) as raised:
         define("fail", outputs={"out": "like a"}, sizes={"n": size})(X)
     assert sentence in str(raised.value)

@@ -76,6 +76,18 @@ def test_shape_as_rule_and_an_input_that_is_not_const() -> None:
     assert torch.equal(square(torch.arange(3.0)), torch.tensor([[0.0], [1.0], [4.0]]))
 
 
+def test_a_kernel_without_inputs() -> None:
+    fill = define("fill", outputs={"out": "n"})
+    assert fill(2.5, 3).tolist() == fill(n=3, value=2.5).tolist() == [2.5] * 3
+
+    def model(a: torch.Tensor) -> torch.Tensor:
+        return torch.relu(a + fill(-1.0, a.shape[0]))
+
+    compiled = torch.compile(model, backend="fpga", dynamic=True, fullgraph=True)
+    for count in (5, 9):
+        assert torch.equal(compiled(torch.arange(float(count))), model(torch.arange(float(count))))
+
+
 @pytest.mark.parametrize("view", [torch.t, lambda a: a[::2], lambda a: a.expand(2, *a.shape), lambda a: a[:, 1:]])
 def test_inputs_that_are_not_contiguous(view: Any) -> None:
     a = torch.randn(6, 9)

@@ -63,7 +63,7 @@ def kernel(
         "sizes": tuple(sizes or ()),
     }
     found = parameters(path, top, arguments, named)
-    given = [p.identifier for p in found if p.is_given]
+    given = [p for p in found if p.is_given]
     written = [p for p in found if p.role == "output"]
     if not written and not mutates_args:
         raise OptionError(f"kernel '{top}' writes no argument: name one in outputs={{...}} or in mutates_args=(...)")
@@ -80,7 +80,7 @@ def kernel(
         memory=memory or {},
     )
     output_rules = OutputRules(outputs or {}, top, written, given)
-    size_rules = _size_rules(sizes or {}, top, [*given, *(p.identifier for p in written)])
+    size_rules = _size_rules(sizes or {}, top, [p.identifier for p in (*given, *written)])
     if cpu is not None and not callable(cpu):
         raise OptionError(f"kernel '{top}': cpu= must be a function of its arguments, not {cpu!r}")
     made = Kernel(free_name(name, top), top, found, where, output_rules, size_rules, cpu, timeout)

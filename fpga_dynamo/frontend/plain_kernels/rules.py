@@ -47,7 +47,19 @@ def function_of(given: Callable[..., Any], where: str, names: Sequence[str]) -> 
     for name in wanted:
         if name not in names:
             raise OptionError(f"{where} has a parameter '{name}'; {did_you_mean(name, names)}")
-    return lambda values: given(**{name: values[name] for name in wanted})
+    return _told(lambda values: given(**{name: values[name] for name in wanted}), where)
+
+
+def _told(rule: Rule, where: str) -> Rule:
+    """`rule`, whose mistakes are errors that name it."""
+
+    def run(values: Values) -> Any:
+        try:
+            return rule(values)
+        except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError) as error:
+            raise ArgumentError(f"{where} raised {type(error).__name__} for these arguments: {error}") from error
+
+    return run
 
 
 def _expression(text: str, where: str, names: Sequence[str]) -> Rule:
@@ -61,13 +73,15 @@ def _expression(text: str, where: str, names: Sequence[str]) -> Rule:
         if isinstance(node, ast.Name) and node.id not in (*names, *_KNOWN, *own):
             raise OptionError(f"{where} uses '{node.id}' in {text!r}; {did_you_mean(node.id, names)}")
     # The user's own text, as a lambda in its place would be.
-    return lambda values: eval(code, {**_MODULES, **values})
+    return _told(lambda values: eval(code, {**_MODULES, **values}), f"{where} ({text!r})")
 
 
 class OutputRules:
     """Makes the tensors that a kernel writes. `like NAME`, a shape, a tensor, or a function of all of them."""
 
-    def __init__(self, given: Any, top: str, outputs: Sequence[Parameter], names: Sequence[str]) -> None:
+    def __init__(self, given: Any, top: str, outputs: Sequence[Parameter], arguments: Sequence[Parameter]) -> None:
+        names = [parameter.identifier for parameter in arguments]
+        tensors = [parameter.identifier for parameter in arguments if parameter.is_tensor]
         self._top = top
         self._outputs = outputs
         self._all: Rule | None = None
@@ -78,8 +92,8 @@ class OutputRules:
         for parameter in outputs:
             text, where = given[parameter.name], f"kernel '{top}': outputs={{'{parameter.name}': ...}}"
             if isinstance(text, str) and (like := _LIKE.fullmatch(text)):
-                if like[1] not in names:
-                    raise OptionError(f"{where} is like '{like[1]}'; {did_you_mean(like[1], names)}")
+                if like[1] not in tensors:
+                    raise OptionError(f"{where} is like '{like[1]}', not a tensor; {did_you_mean(like[1], tensors)}")
                 self._each[parameter.name] = None, like[1]
             else:
                 self._each[parameter.name] = rule(text, where, names), ""

@@ -30,6 +30,9 @@ void twice(const beat* a, beat* out, int beats) {
 void histogram(float* counts, const int* indices, ap_uint<16> n) {
     for (int i = 0; i < n; i++) counts[indices[i]] += 1;
 }
+void fill(float* out, float value, long n) {
+    for (long i = 0; i < n; i++) out[i] = value;
+}
 void square(float* a, float* out, int n) {
     for (int i = 0; i < n; i++) out[i] = a[i] * a[i];
 }
