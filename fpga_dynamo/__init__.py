@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fpga_dynamo import signal
     from fpga_dynamo.codegen.core import Core, register_core, unregister_core
     from fpga_dynamo.errors import (
+        ArgumentError,
         DeviceError,
         FpgaError,
         NotLoweredError,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     )
     from fpga_dynamo.frontend.backend import fpga, refresh_weights
     from fpga_dynamo.frontend.flat_parameters import join_parameters
+    from fpga_dynamo.frontend.plain_kernels.define import kernel
     from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
     from fpga_dynamo.options import Options
     from fpga_dynamo.runtime.cards.target import target_of
@@ -39,6 +41,7 @@ __version__ = "0.1.0"
 """The version of this package; the build reads it here."""
 
 __all__ = [
+    "ArgumentError",
     "Core",
     "DeviceError",
     "DeviceReport",
@@ -58,6 +61,7 @@ __all__ = [
     "explain",
     "fpga",
     "join_parameters",
+    "kernel",
     "refresh_weights",
     "register_core",
     "register_pattern",
@@ -72,6 +76,7 @@ __all__ = [
 ]
 
 _DEFINED_IN = {
+    "ArgumentError": "errors",
     "Core": "codegen.core",
     "DeviceError": "errors",
     "DeviceReport": "tools.devices",
@@ -90,6 +95,7 @@ _DEFINED_IN = {
     "explain": "tools.explain",
     "fpga": "frontend.backend",
     "join_parameters": "frontend.flat_parameters",
+    "kernel": "frontend.plain_kernels.define",
     "refresh_weights": "frontend.backend",
     "register_core": "codegen.core",
     "register_pattern": "lowering.patterns",

@@ -17,6 +17,10 @@ class OptionError(FpgaError, ValueError):
     """An option that does not exist, or a value that it does not take."""
 
 
+class ArgumentError(FpgaError, TypeError):
+    """A call of a plain kernel with an argument that it does not take; the message names the argument."""
+
+
 class NotLoweredError(FpgaError):
     """``strict=True`` and a node would run on the PS; the message lists the nodes and their reasons.
 

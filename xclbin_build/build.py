@@ -114,7 +114,19 @@ def cached(
     same sources for an instruction set that this machine runs is found.
     """
     check_target(target)
-    design = load_design(recipe, cu, platform)
+    return cached_design(load_design(recipe, cu, platform), target, isa=isa, plan=plan, progress=progress, show=show)
+
+
+def cached_design(
+    design: Design,
+    target: str = "emu",
+    *,
+    isa: str | None = None,
+    plan: str | None = None,
+    progress: Progress | None = None,
+    show: AbstractContextManager[Progress] | None = None,
+) -> Path:
+    """`cached` for a recipe that has been worked out."""
     key = digest(cache_key.contents(design, target))
     try:
         chosen_isa, chosen_plan = isas.chosen(isa, plan)
@@ -152,7 +164,7 @@ def _intact(path: Path) -> bool:
         return False
     weak = weakness(path)
     if weak is not None:
-        warnings.warn(f"the cached xclbin is built again, because {weak}", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"the cached xclbin is built again, because {weak}", RuntimeWarning, stacklevel=5)
         return False
     try:
         read(path)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from . import platform as platforms
 from . import recipe as recipes
+from . import scaffold
 from . import vpp
 from .axlf import read
 from .build import build_design, check_output, design_of, load_design
@@ -36,6 +37,7 @@ xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops m
 
 xclbin-build A.cpp -k NAME [B.cpp -k NAME2] [--config FILE] [-I DIR] [-D NAME=VALUE] [--connectivity.sp ENTRY]
                                   compiles and links kernels of your own, as v++ does in two steps.
+xclbin-build new core|kernel NAME [-o DIR]   the files of a core or kernel of your own, with an operator of PyTorch.
 
 examples:
   xclbin-build --target emu                                  the emulator's own recipe, with all cores
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done; 1: a design does not fit or misses its contract; 2: it could not be done, a message says why.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"info": _info, "estimate": _estimate, "check": check.run}
+    commands = {"info": _info, "estimate": _estimate, "check": check.run, "new": scaffold.run}
     command = commands.get(words[0]) if words else None
     return run_command("error", lambda: command(words[1:]) if command else _build(words), (BuildError, XclbinError))
 

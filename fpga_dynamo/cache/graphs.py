@@ -14,6 +14,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.ir.plain_kernels import plain_kernel
 from fpga_dynamo.torch_internals.dispatch import OpOverload, without_modes
 from fpga_dynamo.torch_internals.tensors import storage_key
 from fpga_dynamo.torch_internals.tracing import FakeTensor, FakeTensorMode
@@ -48,6 +49,8 @@ def _target_name(node: Node) -> str:
         return ""
     if node.op == "get_attr":
         return str(node.target)
+    if plain_kernel(node) is not None:  # whether it is a launch depends on a source file that no key knows
+        raise UnstorableError(f"a call of the plain kernel {node.target}")
     if node.op == "call_function" and isinstance(node.target, OpOverload):
         return str(node.target)
     if node.target is operator.getitem:

@@ -7,7 +7,7 @@ from pathlib import Path
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.ir.command import Command, Operand
 from fpga_dynamo.ir.graph import describe
-from fpga_dynamo.ir.program import CardTask, HostTask, Program
+from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.target import Target
 from xclbin_build import atomic_file
 
@@ -30,9 +30,11 @@ def _dump(program: Program, target: Target, root: Path) -> None:
     for task in program.tasks:
         reads = ", ".join(node.name for node in task.reads)
         writes = ", ".join(node.name for node in task.writes)
-        where = f"kernel {task.kernel}" if isinstance(task, CardTask) else "PS"
+        where = "PS"
+        if isinstance(task, (CardTask, KernelTask)):
+            where = f"kernel {task.kernel if isinstance(task, CardTask) else task.kernel.name}"
         lines.append(f"{task.name} on {where} after {list(task.dependencies)}: ({reads}) -> ({writes})")
-        if isinstance(task, HostTask):
+        if isinstance(task, HostTask) and not isinstance(task, KernelTask):
             lines += [f"    {describe(n)}: {program.reasons.get(n, 'a view or constant')}" for n in task.nodes]
     atomic_file.write(root / f"{program.name}.tasks.txt", "\n".join(lines) + "\n")
     for task in program.card_tasks:

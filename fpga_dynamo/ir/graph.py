@@ -38,6 +38,9 @@ STORABLE = frozenset({*FLOATS, *INTEGERS, torch.bool})
 TRACED_STRIDES = "fpga_traced_strides"
 """Key of a node's meta: strides that tracing gave its value, where lowering/tracing/saved.py has chosen others."""
 
+_OWN_OPERATORS = "/fpga_dynamo/frontend/plain_kernels/"
+"""The folder of what calls the operator of a plain kernel, in a frame of a stack trace."""
+
 LAYER = "fpga_layer"
 """Key of a node's meta: its module's path, in a graph that comes from the disk cache."""
 
@@ -112,6 +115,7 @@ def source_line(node: Node) -> str:
     """``file.py:12 in forward`` of the user's code that gave `node`, or an empty string."""
     trace = node.meta.get("stack_trace") or ""
     frames = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
+    frames = [frame for frame in frames if _OWN_OPERATORS not in frame]
     if not frames:
         return ""
     path, line, where = (*frames[-1].split(", "), "", "")[:3]

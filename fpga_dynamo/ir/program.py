@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import GraphInfo, module_path
 from fpga_dynamo.ir.launch import Lowered
+from fpga_dynamo.ir.plain_kernels import PlainKernel
 from fpga_dynamo.ir.sizes.symbols import Symbols
 
 
@@ -92,6 +93,19 @@ class HostTask:
     dependencies: tuple[int, ...] = ()
 
 
+@dataclass(eq=False, kw_only=True)
+class KernelTask(HostTask):
+    """One launch of a plain kernel, which computes an operator on tensors as they are in eager mode.
+
+    kernel: the kernel behind the operator. own_xclbin: whether the kernel is not in the xclbin of the program.
+    ps_seconds: what the cost model says its function on tensors takes.
+    """
+
+    kernel: PlainKernel
+    own_xclbin: bool
+    ps_seconds: float
+
+
 Task = CardTask | HostTask
 
 
@@ -122,6 +136,10 @@ class Program:
     @property
     def symbols(self) -> Symbols | None:
         return self.graph.symbols
+
+    @property
+    def kernel_tasks(self) -> list[KernelTask]:
+        return [task for task in self.tasks if isinstance(task, KernelTask)]
 
     @property
     def card_tasks(self) -> list[CardTask]:

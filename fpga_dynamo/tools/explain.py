@@ -20,7 +20,7 @@ from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, module_path, source_line, value
-from fpga_dynamo.ir.program import HostTask, Program
+from fpga_dynamo.ir.program import HostTask, KernelTask, Program, Task
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.lowering.ops.quantised.reasons import arithmetic, is_quantised
@@ -111,14 +111,14 @@ def _sum_reports(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
 
 def report(program: Program, runs: int = 1, counted: Mapping[tuple[str, int], int] = {}) -> GraphReport:
     """The report of a graph that ran `runs` times in the call. counted: cycles of commands, by task and index."""
-    tasks = program.card_tasks
+    tasks, launches = program.card_tasks, len(program.card_tasks) + len(program.kernel_tasks)
     commands = [command for task in tasks for command in task.commands]
     symbols = program.symbols
     steps = tuple(_steps(program, counted))
     return GraphReport(
         name=program.name,
         nodes=tuple(_nodes(program)),
-        launches=len(tasks),
+        launches=launches,
         greedy_launches=program.greedy_launches,
         commands=len(commands),
         layout_changes=sum(command.layout_change for command in commands),
@@ -143,13 +143,14 @@ def report(program: Program, runs: int = 1, counted: Mapping[tuple[str, int], in
 def _latency(program: Program, steps: Sequence[CommandReport]) -> Latency:
     """One call of a program for an engine."""
     platform, tasks = program.graph.target.platform, program.card_tasks
+    launches = len(tasks) + len(program.kernel_tasks)
     moved = sum((task.plan.input_end - task.plan.input_begin) * BEAT_BYTES for task in tasks)
     moved += sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs)
-    nodes = (node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes)
+    nodes = (node for task in program.tasks if _is_eager(task) for node in task.nodes)
     return Latency(
         platform.name,
         engine=sum(step.ms for step in steps),
-        launches=len(tasks) * platform.launch_seconds * 1e3,
+        launches=launches * platform.launch_seconds * 1e3,
         transfers=transfer_seconds(moved, platform) * 1e3,
         host=sum(host_seconds(node, platform) for node in nodes) * 1e3,
     )
@@ -184,6 +185,10 @@ def _heads(commands: Sequence[Command]) -> Iterator[tuple[int, Command]]:
         i += 1 + commands[i].group
 
 
+def _is_eager(task: Task) -> bool:
+    return isinstance(task, HostTask) and not isinstance(task, KernelTask)
+
+
 def _nodes(program: Program) -> list[NodeReport]:
     how: dict[Node, str] = {}
     taken: dict[Node, str] = {}
@@ -198,7 +203,13 @@ def _nodes(program: Program) -> list[NodeReport]:
                 commands = f"command {', '.join(map(str, which))}" if which else "no command"
                 taken[node] = f"{task.kernel}: {covered.pattern}"
                 how[node] = f"{taken[node]}, {commands} of {task.name}"
-    eager = {node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes}
+    for kernel_task in program.kernel_tasks:
+        name = kernel_task.kernel.name
+        where = "its own xclbin" if kernel_task.own_xclbin else "the xclbin"
+        for node in kernel_task.nodes:
+            taken[node] = name
+            how[node] = f"{name}: kernel of {where}, launch {kernel_task.name}"
+    eager = {node for task in program.tasks if _is_eager(task) for node in task.nodes}
     quantised = is_quantised(program.graph)
     reports = []
     for node in program.module.graph.nodes:

@@ -24,13 +24,13 @@ from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, is_view, module_path
 from fpga_dynamo.ir.operators import facts
-from fpga_dynamo.ir.program import CardTask, Program
+from fpga_dynamo.ir.program import CardTask, KernelTask, Program
 from fpga_dynamo.ir.program import Task as ProgramTask
 from fpga_dynamo.ir.target import Platform
 from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
-from fpga_dynamo.runtime.task import PS, ProcessingElement
+from fpga_dynamo.runtime.task import ProcessingElement
 from xclbin_build import platform as platforms
 
 GRANULARITIES = ("launch", "layer", "op")
@@ -174,7 +174,7 @@ class _Maker:
                         seconds=seconds,
                         dependencies=edges,
                         layer=_layer(task),
-                        kernel=task.kernel if isinstance(task, CardTask) else "",
+                        kernel=_kernel(task),
                         inputs=tuple(_shape(values[executor.place(node)]) for node in reads),
                         outputs=tuple(map(_shape, written)),
                         memory=_memory(task, [values[executor.place(node)] for node in reads], written),
@@ -194,23 +194,37 @@ class _Maker:
             seconds[kind] = sum(_modelled(node, figures) for node in nodes)
             rates = f"{figures.ps_flops / 1e9:g} GFLOP/s, {figures.ps_bytes / 1e9:g} GB/s"
             basis[kind] = f"model: {rates}, {figures.ps_node_seconds * 1e6:g} us per operator ({platform})"
-        if self.measure:
+        if isinstance(task, KernelTask) and not task.kernel.has_cpu:
+            seconds, basis = {}, {}
+        elif self.measure:
             seconds["x86"] = _median(lambda: self.executor.run_task(index, list(values), _host(0)))
             basis["x86"] = f"measured: median, one thread, {torch.backends.cpu.get_cpu_capability()}"
-        if isinstance(task, CardTask):
-            seconds[task.kernel], basis[task.kernel] = self._on_card(index, task, values)
+        if kernel := _kernel(task):
+            seconds[kernel], basis[kernel] = self._on_card(index, task, values)
         return seconds, basis
 
-    def _on_card(self, index: int, task: CardTask, values: list[Any]) -> tuple[float, str]:
+    def _on_card(self, index: int, task: ProgramTask, values: list[Any]) -> tuple[float, str]:
         if self.card is None and self.measure:
-            unit = next(pe for pe in self.executor.card.pes if pe.kernel == task.kernel)
+            unit = self.executor.unit_of(index)
+            assert unit is not None, "the task has a kernel"
             seconds = _median(lambda: self.executor.run_task(index, list(values), unit))
             return seconds, "measured: the emulator, transfers included"
         card = self.card or self.executor.card.target.platform
+        if not isinstance(task, CardTask):
+            moved = sum(_of_fakes(node) for node in (*task.reads, *task.writes))
+            seconds = card.launch_seconds + cost.transfer_seconds(moved, card)
+            return seconds, f"model: a launch and its transfers on {card.name}, without the kernel's own time"
         cycles = sum(command.cycles for command in task.commands)
         seconds = card.launch_seconds + cost.command_seconds(cycles, card)
         clock, start = card.clock_hz / 1e6, card.launch_seconds * 1e6
         return seconds, f"cycles simulated from the sources, {clock:g} MHz, {start:g} us per launch ({card.name})"
+
+
+def _kernel(task: ProgramTask) -> str:
+    """The name of the kernel that can run a task, "" if only the host can."""
+    if isinstance(task, KernelTask):
+        return task.kernel.name
+    return task.kernel if isinstance(task, CardTask) else ""
 
 
 def _modelled(node: Node, figures: Platform) -> float:
@@ -270,7 +284,7 @@ def _runner(executor: Executor, inputs: Sequence[Any], index: int, before: Seque
     """What runs a task for the results of its dependencies, each the values that that one writes."""
     program: Program = executor.program
     task = program.tasks[index]
-    units = {pe.kernel: pe for pe in executor.card.pes if pe.kernel is not None}
+    unit, kernel = executor.unit_of(index), _kernel(task)
     places = [[executor.place(node) for node in program.tasks[i].writes] for i in before]
     writes = [executor.place(node) for node in task.writes]
 
@@ -279,7 +293,7 @@ def _runner(executor: Executor, inputs: Sequence[Any], index: int, before: Seque
         for where, given in zip(places, results, strict=True):
             for place, value in zip(where, given, strict=True):
                 values[place] = value
-        executor.run_task(index, values, units[kind] if kind in units and kind != PS else _host(0))
+        executor.run_task(index, values, unit if unit is not None and kind == kernel else _host(0))
         return tuple(values[place] for place in writes)
 
     return run

@@ -231,3 +231,21 @@ def test_profiler_ranges() -> None:
 
 def test_an_empty_graph_is_done_at_once() -> None:
     Scheduler([host()]).execute(TaskGraph("empty", []))
+
+
+@pytest.mark.parametrize("policy", policy_names())
+def test_a_unit_that_is_added_runs_tasks(policy: str) -> None:
+    ran: list[str] = []
+
+    def run(pe: ProcessingElement, frame: Frame) -> None:
+        ran.append(pe.name)
+
+    guest = ProcessingElement("fir_1", "PL", "fir", variant="fir of another xclbin")
+    with Scheduler([unit("fir", 0), host(0)], policy) as scheduler:
+        scheduler.execute(TaskGraph("before", [Task("own", {"fir": 1e-4}, run)]))
+        added = scheduler.add(guest)
+        scheduler.execute(TaskGraph("behind", [Task("guest", {guest.resource: 1e-4}, run)]))
+        scheduler.execute(TaskGraph("own", [Task("own", {"fir": 1e-4}, run)]))
+        scheduler.execute(TaskGraph("host", [Task("host", {"PS": 1e-4}, run)]))
+    assert added.name == "fir_1@2" and added.resource == guest.resource
+    assert ran == ["fir_1", "fir_1@2", "fir_1", "PS0"]

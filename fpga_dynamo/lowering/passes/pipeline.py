@@ -29,7 +29,7 @@ from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.graph import GraphInfo, computes, describe, is_effectful, is_view
 from fpga_dynamo.ir.launch import Lowered
-from fpga_dynamo.ir.program import CardTask, Covered, HostTask, Program, Task
+from fpga_dynamo.ir.program import CardTask, Covered, HostTask, KernelTask, Program, Task
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.garbage import collector_paused
 from fpga_dynamo.lowering.names import graph_name
@@ -85,9 +85,9 @@ def lower_to_plan(
     log.info(
         "%s: %d launches with %d commands, %d eager tasks, lowered in %.1f ms",
         program.name,
-        len(program.card_tasks),
+        len(program.card_tasks) + len(program.kernel_tasks),
         sum(len(task.commands) for task in program.card_tasks),
-        len(program.tasks) - len(program.card_tasks),
+        len(program.tasks) - len(program.card_tasks) - len(program.kernel_tasks),
         program.lowering_seconds * 1e3,
     )
     for node, reason in program.reasons.items():
@@ -167,7 +167,7 @@ def assemble(graph: GraphInfo, plan: Plan) -> Program:
     tasks: list[Task] = []
     for i, (segment, lowered) in enumerate(zip(plan.segments, plan.lowered, strict=True)):
         own = f"{name}.{i}"
-        tasks.append(_host_task(own, graph, segment) if lowered is None else _card_task(own, graph, segment, lowered))
+        tasks.append(_eager_task(own, graph, segment) if lowered is None else _card_task(own, graph, segment, lowered))
     _link(tasks, plan.segments)
     output = next(node for node in graph.module.graph.nodes if node.op == "output")
     result, reads = _result(graph, tasks, output)
@@ -195,13 +195,14 @@ def in_eager(module: GraphModule, target: Target, why: str) -> Program:
 
 
 def _refuse_fallbacks(graph: GraphInfo, parts: Partition) -> None:
-    left = [node for segment in parts.segments for node in segment.nodes if computes(node)]
+    left = [node for segment in parts.segments if not segment.is_launch for node in segment.nodes if computes(node)]
     if left:
         lines = "\n".join(f"  {describe(node)}: {parts.reasons.get(node, 'no pattern matches it')}" for node in left)
         raise NotLoweredError(f"strict=True, but {len(left)} node(s) would fall back to eager mode:\n{lines}")
 
 
-def _host_task(name: str, graph: GraphInfo, segment: Segment) -> HostTask:
+def _eager_task(name: str, graph: GraphInfo, segment: Segment) -> HostTask:
+    """A task of operators on tensors: the one of a plain kernel, or any of eager mode."""
     own = set(segment.nodes)
     eager, reads = extract(
         graph,
@@ -211,7 +212,19 @@ def _host_task(name: str, graph: GraphInfo, segment: Segment) -> HostTask:
         name=name,
         may_run=lambda node: node in own or is_view(node) or node in graph.static,
     )
-    return HostTask(name, segment.nodes, eager, reads, segment.outputs, segment.seconds)
+    if segment.plain is None:
+        return HostTask(name, segment.nodes, eager, reads, segment.outputs, segment.seconds)
+    return KernelTask(
+        name,
+        segment.nodes,
+        eager,
+        reads,
+        segment.outputs,
+        segment.seconds,
+        kernel=segment.plain,
+        own_xclbin=not segment.plain.is_in(graph.target),
+        ps_seconds=segment.ps_seconds,
+    )
 
 
 def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) -> CardTask:

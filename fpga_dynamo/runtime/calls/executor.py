@@ -17,14 +17,17 @@ from fpga_dynamo.errors import DeviceError, FpgaError
 from fpga_dynamo.ir.dtypes import OutOfRangeError
 from fpga_dynamo.ir.graph import computes
 from fpga_dynamo.ir.launch import Form
-from fpga_dynamo.ir.program import CardTask, HostTask, Program
+from fpga_dynamo.ir.plain_kernels import plain_kernel
+from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
+from fpga_dynamo.runtime.calls.kernel_tasks import KernelRunner, on_host
 from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.cards.card import Card, reopen
+from fpga_dynamo.runtime.cards.plain_units import Units
 from fpga_dynamo.runtime.internal_errors import or_else
 from fpga_dynamo.runtime.observe import counters, verify
 from fpga_dynamo.runtime.observe.reproduction import Case
@@ -37,6 +40,8 @@ log = logging.getLogger(__name__)
 
 SHOWN_NODES = 4
 """How many of the nodes of an eager task traces name."""
+
+Run = Callable[[ProcessingElement, Frame], None]
 
 Values = list[Any]
 """What the nodes of a program give, by place; None for what is not computed yet."""
@@ -103,9 +108,9 @@ class Executor:
         self.card = card
         self.bindings: list[Bindings] = []
         self.launchers: list[Launcher] = []
+        self.scheduler: Scheduler = card.scheduler(self.options.policy)
         tasks = [self._task(task) for task in self.program.tasks]
         self.graph = TaskGraph(self.program.name, tasks, self.program.model) if tasks else None
-        self.scheduler: Scheduler = card.scheduler(self.options.policy)
         card.add_user(self)
 
     def _reconnect(self) -> None:
@@ -161,6 +166,12 @@ class Executor:
     def place(self, node: Node) -> int:
         return self._place[node]
 
+    def unit_of(self, index: int) -> ProcessingElement | None:
+        """The first compute unit that can run a task; None for a task of the host."""
+        assert self.graph is not None, "the program has tasks"
+        resources = self.graph.tasks[index].resources
+        return next((pe for pe in self.scheduler.pes if pe.kernel is not None and pe.resource in resources), None)
+
     def run_task(self, index: int, values: Values, pe: ProcessingElement) -> None:
         """Runs one task on `pe` for values that its dependencies have written, past the scheduler."""
         assert self.graph is not None, "the program has tasks"
@@ -209,17 +220,40 @@ class Executor:
                 costs[PS] = task.ps_seconds
             arguments: dict[str, Any] = {"commands": task.code.count, "macs": sum(c.macs for c in task.commands)}
         else:
-            run = self._host_task(task)
-            costs = {PS: task.seconds}
+            run, costs = self._kernel_task(task) if isinstance(task, KernelTask) else self._host_task(task)
             nodes = [node.name for node in task.nodes if computes(node)]
             arguments = {"nodes": len(nodes), "ops": " ".join(nodes[:SHOWN_NODES])}
         return Task(task.name, costs, run, task.dependencies, arguments=arguments)
 
-    def _host_task(self, task: HostTask) -> Callable[[ProcessingElement, Frame], None]:
+    def _kernel_task(self, task: KernelTask) -> tuple[Run, dict[str, float]]:
+        """What runs a plain kernel's task, and its seconds on each resource type."""
+        units: Units = task.kernel.open(self.card)
+        reads = [self._slot(node) for node in task.reads]
+        writes = [self._slot(node) for node in task.writes]
+        runner = KernelRunner(
+            task, units, self.options.timeout, self.options.verify, lambda error, cpu: self._instead(task, error, cpu)
+        )
+
+        def run(pe: ProcessingElement, frame: Frame) -> None:
+            call: Call = frame.values
+            results = runner(pe, [call.values[place] for place in reads])
+            for place, result in zip(writes, results, strict=True):
+                call.values[place] = result
+            if pe.kernel is None:
+                counters.add(ps_nodes=1)
+
+        costs = {units.resource_in(self.scheduler, self.card): task.seconds}
+        if task.kernel.has_cpu and self.options.granularity != "launch":
+            costs[PS] = task.ps_seconds
+        return run, costs
+
+    def _host_task(self, task: HostTask) -> tuple[Run, dict[str, float]]:
         reads = [self._slot(node) for node in task.reads]
         writes = [self._slot(node) for node in task.writes]
         count = sum(map(computes, task.nodes))
         eager = task.eager.forward
+        if any(plain_kernel(node) is not None for node in task.nodes):  # which no launch of this program can run
+            eager = on_host(eager)
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
             call: Call = frame.values
@@ -230,7 +264,7 @@ class Executor:
             if count:
                 counters.add(ps_nodes=count)
 
-        return run
+        return run, {PS: task.seconds}
 
     def _card_task(self, task: CardTask) -> Callable[[ProcessingElement, Frame], None]:
         launcher = Launcher(task, self.card, self.options.timeout)
@@ -298,13 +332,15 @@ class Executor:
             values[place] = result
         counters.add(ps_nodes=sum(map(computes, nodes)))
 
-    def _counted(self, task: CardTask, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+    def _counted(self, task: CardTask | KernelTask, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         """Eager mode's results in the place of a launch."""
         results = eager()  # raises what eager raises, an index out of range for one
         counters.add(ps_fallbacks=1, ps_nodes=sum(map(computes, task.nodes)))
         return results
 
-    def _instead(self, task: CardTask, error: Exception, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+    def _instead(
+        self, task: CardTask | KernelTask, error: Exception, eager: Callable[[], Sequence[Any]]
+    ) -> Sequence[Any]:
         """Eager mode's results for a launch that failed; the first failure of a kind is a warning, further ones are
         logged.
 

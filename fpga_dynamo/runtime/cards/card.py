@@ -73,12 +73,13 @@ class Card:
                 self.kernels[kernel["name"], i] = driver.kernel(self.device, self.uuid, name)
                 self.pes.append(ProcessingElement(unit["name"], "PL", kernel["name"], i))
         groups = {self.kernels[k.name, 0].group_id(WEIGHTS) for k in target.kernels}
-        if len(groups) != 1:
+        if len(groups) > 1:
             raise DeviceError(
                 f"{path}: the kernels that run command lists read their weights from different banks "
                 f"({sorted(groups)}); connect argument 'weights' of all of them to one bank in the recipe"
             )
-        self.weights = WeightStore(driver, self.device, groups.pop())
+        self.weights = WeightStore(driver, self.device, groups.pop() if groups else 0)  # 0: nobody packs any
+        self.plain_units: dict[str, Any] = {}  # by kernel, see plain_units.py
         self._schedulers: dict[str, Scheduler] = {}
         self._lock = threading.Lock()
 
@@ -128,6 +129,8 @@ _cards: dict[tuple[str, int], Card] = {}
 """Of each driver and index that with the xclbin that was asked for last."""
 _several: weakref.WeakValueDictionary[tuple[str, int, str], Card] = weakref.WeakValueDictionary()
 """All that programs still use of a device that holds several, by UUID, too."""
+_beside: dict[tuple[str, int, str], Card] = {}
+"""Of a device that holds several those with a plain kernel's own xclbin, by UUID, too: as long as the process."""
 _alternating: set[tuple[str, int]] = set()
 _lock = threading.Lock()
 
@@ -146,6 +149,26 @@ def open_card(options: Options) -> Card:
         target = read_target(path)
         name = choose(options.driver, target.manifest["target"])
         return _open_card(name, options.device, path, target)
+
+
+def open_beside(path: Path, driver: str | None, index: int) -> Card:
+    """The card with the xclbin of a plain kernel, which leaves the xclbin of models where it is if the card can.
+
+    Raises as :func:`open_card`.
+    """
+    with _lock:
+        target = read_target(path)
+        name = choose(driver, target.manifest["target"])
+        selected = select(name)
+        if not hasattr(selected.device, "context"):
+            return _open_card(name, index, path, target)
+        several = (name, index, target.uuid)
+        card = _several.get(several) or _beside.get(several)
+        if card is None:
+            card = Card(selected, index, path, target)
+            card.key = (name, index)
+        _beside[several] = card
+        return card
 
 
 def reopen(card: Card) -> Card:

@@ -52,6 +52,14 @@ class Dispatcher:
         self._first = {pe.resource: self.slots[pe] for pe in reversed(self.pes)}
         self._runnable: set[frozenset[frozenset[str]]] = set()
 
+    def add(self, pe: ProcessingElement) -> None:
+        """One more PE, whose name is not in use."""
+        self.slots[pe] = slot = Slot(pe)
+        self._available[pe] = IDLE
+        self._resources.add(pe.resource)
+        self._first.setdefault(pe.resource, slot)
+        self.pes = (*self.pes, pe)
+
     def check(self, graph: TaskGraph) -> None:
         """SchedulerError if no PE supports some task of `graph`."""
         if graph.requirements in self._runnable:

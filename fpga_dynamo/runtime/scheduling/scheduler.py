@@ -12,10 +12,12 @@ and which tasks are done. A caller's departure is noticed by native code, too.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -68,6 +70,19 @@ class Scheduler:
     @property
     def policy(self) -> Policy:
         return self._dispatcher.policy
+
+    def add(self, wanted: ProcessingElement) -> ProcessingElement:
+        """One more PE: `wanted`, or one like it with another name if a PE has that name already."""
+        return self._section(self._add, wanted)
+
+    def _add(self, wanted: ProcessingElement) -> ProcessingElement:
+        names = {pe.name for pe in self.pes}
+        own = (f"{wanted.name}@{number}" for number in itertools.count(2))
+        name = wanted.name if wanted.name not in names else next(name for name in own if name not in names)
+        pe = wanted if name == wanted.name else replace(wanted, name=name)
+        self._idle[pe] = []
+        self._dispatcher.add(pe)
+        return pe
 
     def close(self) -> None:
         """End the idle threads and refuse further graphs; frames in flight end normally."""

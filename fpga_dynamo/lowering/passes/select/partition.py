@@ -9,44 +9,28 @@ segment that does not pay for its launch and transfers goes back to the PS, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
-from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.codegen.views import is_lowerable_view
-from fpga_dynamo.ir.dtypes import UNCHANGED
 from fpga_dynamo.ir.graph import GraphInfo, is_effectful, is_view, module_path, value
-from fpga_dynamo.ir.operators import facts
-from fpga_dynamo.ir.sizes.size import value as hinted
-from fpga_dynamo.ir.target import KernelInfo, Target
-from fpga_dynamo.ir.view import VEC
+from fpga_dynamo.ir.plain_kernels import PlainKernel, is_item_of_kernel, plain_kernel, refusals
 from fpga_dynamo.lowering.passes.select.claim import Claims
+from fpga_dynamo.lowering.passes.select.segment import (
+    Segment,
+    copied_bytes,
+    groups_of,
+    seconds_on_card,
+    seconds_on_host,
+)
 from fpga_dynamo.lowering.patterns import Match
 
 WORTH_SPLITTING = 20.0
 """Independent parts of a stage become launches of their own from this many times a launch's cost on."""
-
-
-@dataclass(eq=False)
-class Segment:
-    """Groups that run together: one launch on `kernel`, or (kernel None) eager nodes in their original order."""
-
-    kernel: KernelInfo | None
-    stage: int
-    matches: list[Match] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-    inputs: list[Node] = field(default_factory=list)
-    outputs: list[Node] = field(default_factory=list)
-    seconds: float = 0.0
-    ps_seconds: float = 0.0
-
-    @property
-    def on_card(self) -> bool:
-        return self.kernel is not None
 
 
 @dataclass
@@ -71,7 +55,7 @@ class Machine:
 
 def cores(graph: GraphInfo) -> Machine:
     """The kernels of cores of the graph's target."""
-    return Machine(lambda match: graph.target.kernels_for(match.opcodes), lambda match: _card_seconds(match, graph))
+    return Machine(lambda match: graph.target.kernels_for(match.opcodes), lambda match: seconds_on_card(match, graph))
 
 
 def partition(
@@ -82,16 +66,16 @@ def partition(
     granularity: "layer" and "op" cut launches and the work between them into layers or operators. Each may run on
     either side then, so the time that a launch would cost decides nothing here.
     """
-    if granularity != "launch":
-        segments = _segments(graph, claims.matches, machine, granularity)
-        return Partition(segments, dict(claims.reasons), sum(segment.on_card for segment in segments))
-    reasons = dict(claims.reasons)
     matches = list(claims.matches)
+    reasons = _reasons(graph, claims)
+    if granularity != "launch":
+        segments = _segments(graph, matches, machine, granularity)
+        return Partition(segments, reasons, sum(segment.is_launch for segment in segments))
     greedy_launches: int | None = None
     while True:
         segments = _segments(graph, matches, machine)
         if greedy_launches is None:
-            greedy_launches = sum(segment.on_card for segment in segments)
+            greedy_launches = sum(segment.is_launch for segment in segments)
         losing = [] if greedy else [s for s in segments if s.on_card and s.ps_seconds < s.seconds]
         if not losing:
             return Partition(segments, reasons, greedy_launches)
@@ -102,6 +86,14 @@ def partition(
             for match in segment.matches:
                 for node in match.nodes:
                     reasons[node] = _price(segment, graph)
+
+
+def _reasons(graph: GraphInfo, claims: Claims) -> dict[Node, str]:
+    """Why nodes are on the PS; those that a plain kernel computes are not."""
+    refused = refusals(graph.module, graph.target)
+    reasons = {node: why for node, why in claims.reasons.items() if refused.get(node, "") is not None}
+    reasons.update({node: why for node, why in refused.items() if why is not None and node not in graph.claimed})
+    return reasons
 
 
 def _price(segment: Segment, graph: GraphInfo) -> str:
@@ -124,6 +116,7 @@ def _segments(
     kernel_of: dict[Match, str] = {}
     bases = _bases(graph, match_of)
     grouped: dict[tuple[int, str | None], Segment] = {}
+    refused = refusals(graph.module, graph.target)
     last_effect = 0
     eager_constants = _constants_of_eager(graph, match_of, bases)
     for node in graph.module.graph.nodes:
@@ -146,6 +139,15 @@ def _segments(
         if node in graph.static and node not in eager_constants:
             stage[node] = (0, None)
             continue
+        kernel = plain_kernel(node)
+        if kernel is not None and refused[node] is None:
+            found = stage[node] = _place_plain(node, kernel, bases, stage)
+            grouped[found] = Segment(None, found[0], nodes=[node], plain=kernel)
+            continue
+        if is_item_of_kernel(node) and refused[node.all_input_nodes[0]] is None:
+            stage[node] = stage[node.all_input_nodes[0]]
+            grouped[stage[node]].nodes.append(node)
+            continue
         ready = max((_after(bases[arg], stage[bases[arg]], None) for arg in node.all_input_nodes), default=0)
         if is_effectful(node):
             ready = last_effect = max(ready, last_effect)
@@ -155,7 +157,7 @@ def _segments(
     segments = [grouped[key] for key in ordered]
     if granularity != "launch":
         segments = [part for segment in segments for part in _split_by_granularity(segment, granularity)]
-    elif graph.target.lanes <= 1 or not all(segment.on_card for segment in segments):
+    elif graph.target.lanes <= 1 or not all(segment.is_launch for segment in segments):
         # Else the units share the host's cores, of which one launch uses all, and no eager work waits for a part.
         segments = [part for segment in segments for part in _split_independent(segment, bases, graph)]
     _connect(graph, segments, bases, machine)
@@ -221,6 +223,14 @@ def _place_match(
     return best
 
 
+def _place_plain(
+    node: Node, kernel: PlainKernel, bases: dict[Node, Node], stage: dict[Node, tuple[int, str | None]]
+) -> tuple[int, str]:
+    """Stage and name of the launch that a plain kernel's node is: one of its own, which no other node joins."""
+    name = f"{kernel.name} {node.name}"
+    return max((_after(bases[arg], stage[bases[arg]], name) for arg in node.all_input_nodes), default=0), name
+
+
 def _constants_of_eager(graph: GraphInfo, match_of: dict[Node, Match], bases: dict[Node, Node]) -> set[Node]:
     """Static nodes whose values eager needs, or that such a value is made of; packs evaluate theirs themselves.
 
@@ -237,19 +247,13 @@ def _constants_of_eager(graph: GraphInfo, match_of: dict[Node, Match], bases: di
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-def _groups(segment: Segment) -> Iterable[tuple[object, Sequence[Node]]]:
-    if segment.on_card:
-        return [(match, match.nodes) for match in segment.matches]
-    return [(node, (node,)) for node in segment.nodes]
-
-
 def _split_independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) -> list[Segment]:
     """Splits a segment into parts that exchange nothing, where each is worth it; eager nodes are cheap to split.
 
     Nodes whose order matters keep the whole segment together.
     """
-    groups = list(_groups(segment))
-    if len(groups) < 2 or any(is_effectful(node) for _, nodes in groups for node in nodes):
+    groups = list(groups_of(segment))
+    if len(groups) < 2 or segment.plain is not None or any(is_effectful(node) for _, nodes in groups for node in nodes):
         return [segment]
     parent = list(range(len(groups)))
 
@@ -277,7 +281,7 @@ def _split_independent(segment: Segment, bases: dict[Node, Node], graph: GraphIn
     if len(parts) == 1 or not segment.on_card:
         return list(parts.values())
     threshold = WORTH_SPLITTING * graph.target.platform.launch_seconds
-    heavy = [p for p in parts.values() if _ps_seconds(p, graph) >= threshold]
+    heavy = [p for p in parts.values() if seconds_on_host(p, graph) >= threshold]
     if len(heavy) < 2:
         return [segment]
     rest = [p for p in parts.values() if p not in heavy]
@@ -290,9 +294,11 @@ def _split_independent(segment: Segment, bases: dict[Node, Node], graph: GraphIn
 
 def _split_by_granularity(segment: Segment, granularity: str) -> list[Segment]:
     """A segment in parts of one layer or one operator each, in its order. Views go along with what is before them."""
+    if segment.plain is not None:
+        return [segment]
     parts: list[Segment] = []
     before: object = None
-    for group, nodes in _groups(segment):
+    for group, nodes in groups_of(segment):
         alone = nodes[-1] if not is_view(nodes[-1]) else None
         layer: object = alone
         if granularity == "layer":
@@ -317,12 +323,12 @@ def _connect(
     """Fills in what each segment reads from outside and what others need of it, and its time."""
     segment_of: dict[Node, Segment] = {}
     for segment in segments:
-        for _, nodes in _groups(segment):
+        for _, nodes in groups_of(segment):
             segment_of.update(dict.fromkeys(nodes, segment))
     wanted: dict[Node, None] = {}
     for segment in segments:
         inputs: dict[Node, None] = {}
-        for _, nodes in _groups(segment):
+        for _, nodes in groups_of(segment):
             inside = set(nodes)
             for node in nodes:
                 for arg in node.all_input_nodes:
@@ -342,73 +348,12 @@ def _connect(
             segment_of[node].outputs.append(node)
     platform = graph.target.platform
     for segment in segments:
-        segment.ps_seconds = segment.seconds = _ps_seconds(segment, graph)
-        if segment.on_card:
-            moved = sum(_copied_bytes(node, segment, graph.target) for node in (*segment.inputs, *segment.outputs))
+        segment.ps_seconds = segment.seconds = seconds_on_host(segment, graph)
+        if segment.is_launch:
+            moved = sum(copied_bytes(node, segment, graph.target) for node in (*segment.inputs, *segment.outputs))
             segment.seconds = (
                 platform.launch_seconds
                 + cost.transfer_seconds(moved, platform)
                 + sum(map(machine.seconds, segment.matches))
                 + (cost.task_seconds(platform) if len(segments) > 1 else 0.0)
             )
-
-
-# --- what it costs ----------------------------------------------------------------------------------------------------
-
-
-def _nbytes(node: Node) -> int:
-    fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
-    return sum(hinted(f.numel()) * f.element_size() for f in fakes if isinstance(f, torch.Tensor) and not _symbolic(f))
-
-
-def _copied_bytes(node: Node, segment: Segment, target: Target) -> int:
-    """Bytes of a segment's input or result that are copied, rather than read or written in the host's memory.
-
-    A core that a user added may not be able to do that, and has then everything copied for the segment it is in.
-    """
-    nbytes, fake = _nbytes(node), value(node)
-    direct = isinstance(fake, torch.Tensor) and fake.dtype in UNCHANGED
-    if not direct or target.windows is None or not target.windows.show(nbytes):
-        return nbytes
-    return 0 if all(map(_in_place, segment.matches)) else nbytes
-
-
-def _in_place(match: Match) -> bool:
-    """Whether its cores are sure to read and write the host's memory, if the card can."""
-    return CORES.redirect(match.opcodes)
-
-
-def _symbolic(fake: torch.Tensor) -> bool:
-    return any(isinstance(size, torch.SymInt) for size in fake.shape)
-
-
-def _card_seconds(match: Match, graph: GraphInfo) -> float:
-    """Before lowering: the MAC array's share, or a vector a cycle for each node, more of some activations."""
-    tiles = graph.target.tiles
-    macs = hinted(match.pattern.macs(match))
-    array = tiles["ROWS"] * tiles["MAX_VECTORS"] * VEC
-    vectors = sum(_nbytes(node) for node in match.outputs) / (4 * VEC)
-    cycles = macs / array if macs else vectors * sum(facts(node.target).steps for node in match.nodes)
-    seconds = cost.command_seconds(cost.START + cycles, graph.target.platform)
-    share = graph.target.tuning.memory_share
-    if macs or share is None or graph.target.windows is None or not _in_place(match):
-        return seconds
-    # The emulator uses host memory: what only moves data is no faster there than in eager mode.
-    inside = set(match.nodes)
-    read = {arg for node in match.nodes for arg in node.all_input_nodes if arg not in inside}
-    moved = sum(_nbytes(node) for node in (*read, *match.outputs))
-    return max(seconds, moved / (graph.target.platform.ps_bytes * share))
-
-
-def _ps_seconds(segment: Segment, graph: GraphInfo) -> float:
-    platform = graph.target.platform
-    total = 0.0
-    for group, nodes in _groups(segment):
-        macs = hinted(group.pattern.macs(group)) if isinstance(group, Match) else 0
-        for i, node in enumerate(nodes):
-            if is_view(node) or node.op != "call_function":
-                continue
-            moved = _nbytes(node) + sum(_nbytes(arg) for arg in node.all_input_nodes)
-            passes = facts(node.target).passes
-            total += cost.ps_seconds(2.0 * macs if i == 0 else 0.0, passes * moved, platform)
-    return total

@@ -1,0 +1,1 @@
+"""Plain kernels as operators of PyTorch: ``fpga_dynamo.kernel``."""
