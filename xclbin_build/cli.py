@@ -12,8 +12,7 @@ from rich.console import Console
 
 from . import platform as platforms
 from . import recipe as recipes
-from . import scaffold
-from . import vpp
+from . import scaffold, vpp
 from .axlf import read
 from .build import build_design, check_output, design_of, load_design
 from .check import command as check
@@ -35,8 +34,8 @@ xclbin-build info FILE [--json]   shows the contents of an xclbin.
 xclbin-build estimate --platform P [--recipe R] [--json]   which resources a design uses, and whether it fits.
 xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their II, and why.
 
-xclbin-build A.cpp -k NAME [B.cpp -k NAME2] [--config FILE] [-I DIR] [-D NAME=VALUE] [--connectivity.sp ENTRY]
-                                  compiles and links kernels of your own, as v++ does in two steps.
+xclbin-build A.cpp -k NAME [B.cpp -k NAME2] [--config FILE]   compiles and links kernels of your own, as v++ does.
+
 xclbin-build new core|kernel NAME [-o DIR]   the files of a core or kernel of your own, with an operator of PyTorch.
 
 examples:

@@ -43,7 +43,7 @@ class Hardware:
         self._given = xclbin
         self._driver = driver
         self._device = device
-        self._entry = KernelRecipe(top, source=source.name, cu=cu, memory=dict(memory))
+        self._entry = KernelRecipe(top, sources=(source.name,), cu=cu, memory=dict(memory))
         self._lock = threading.Lock()
         self._built: Path | None = None
         self._failed: tuple[int, XclbinError] | None = None  # when the source was changed last, and what building said
