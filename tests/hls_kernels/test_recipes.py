@@ -20,7 +20,7 @@ def test_recipe_builds_and_exports_its_kernels(recipe: str, tmp_path: Path) -> N
     shared_object.write_bytes(axlf.sections[Section.BITSTREAM])
     library = ctypes.CDLL(str(shared_object))
     for kernel in axlf.manifest["kernels"]:
-        assert ctypes.c_uint32.in_dll(library, f"fpga_cu_{kernel['name']}").value == 4  # CARD_ABI
+        assert ctypes.c_uint32.in_dll(library, f"fpga_cu_{kernel['name']}").value == 5  # CARD_ABI
 
 
 SIGNAL = {"fft", "zip"}
