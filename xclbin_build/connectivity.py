@@ -58,6 +58,13 @@ def banks_of(tag: str) -> tuple[str, ...]:
     return (f"DDR[{older[1]}]",) if older else (tag,)
 
 
+def bank_names(tags: Sequence[str]) -> str:
+    """Names of banks: of many that are counted through, the first and the last."""
+    kinds = list(dict.fromkeys(tag.partition("[")[0] for tag in tags))
+    groups = [[tag for tag in tags if tag.partition("[")[0] == kind] for kind in kinds]
+    return ", ".join(tag for group in groups for tag in (group if len(group) < 9 else [f"{group[0]} … {group[-1]}"]))
+
+
 def check_streams(streams: Sequence[Stream], ends: Sequence[str]) -> None:
     """Raises RecipeError unless each of `ends`, the stream arguments of all compute units, is in one stream."""
     named = [end for stream in streams for end in (stream.source, stream.destination)]

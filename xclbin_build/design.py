@@ -13,7 +13,7 @@ from pathlib import Path
 from hls_kernels import CORES, ENGINE, ROOT
 
 from . import recipe as recipes
-from .connectivity import banks_of, check_streams
+from .connectivity import bank_names, banks_of, check_streams
 from .engine import Engine
 from .errors import RecipeError, did_you_mean
 from .plain_kernel import PlainKernel, ValueBytes, find_kernel
@@ -365,7 +365,7 @@ def _bind(
         for tag in banks_of(text):
             if tag not in tags:
                 near = did_you_mean(tag, tags)
-                all_of_them = f" It has {_bank_names(tags)}." if near.startswith("did") else ""
+                all_of_them = f" It has {bank_names(tags)}." if near.startswith("did") else ""
                 raise RecipeError(f"{where}: platform '{platform.name}' has no bank '{tag}'; {near}{all_of_them}")
         chosen |= {(unit, name): banks_of(text) for name in names}
 
@@ -383,13 +383,6 @@ def _bind(
         for index, (argument, offset) in enumerate(zip(arguments, register_offsets(arguments), strict=True))
     )
     return bound, by_unit
-
-
-def _bank_names(tags: list[str]) -> str:
-    """Names of banks: of many that are counted through, the first and the last."""
-    kinds = list(dict.fromkeys(tag.partition("[")[0] for tag in tags))
-    groups = [[tag for tag in tags if tag.partition("[")[0] == kind] for kind in kinds]
-    return ", ".join(tag for group in groups for tag in (group if len(group) < 9 else [f"{group[0]} … {group[-1]}"]))
 
 
 def _tiles(recipe: recipes.Recipe) -> dict[str, int]:

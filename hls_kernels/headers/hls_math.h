@@ -28,6 +28,13 @@ namespace hls {
         return ap_fixed_base<W_, I_, S_>(NAME(static_cast<__HLS_WIDER>(x.to_double())));               \
     }
 __HLS_ONE(sqrt)
+// Of an integer: the largest whose square is not above it.
+template <class T_>
+inline std::enable_if_t<std::is_integral<T_>::value, T_> sqrt(T_ x) {
+    T_ root = static_cast<T_>(__builtin_sqrt(static_cast<double>(x)));
+    while (root > 0 && root > x / root) root--;  // of 64 bits, which a double rounds
+    return root;
+}
 __HLS_ONE(exp)
 __HLS_ONE(exp2)
 __HLS_ONE(log)

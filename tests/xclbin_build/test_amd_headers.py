@@ -175,6 +175,33 @@ def test_a_stream_that_is_read_while_it_is_empty(tmp_path: Path) -> None:
     assert "stream 'tokens' is read while it is empty" in error
 
 
+def test_what_amds_headers_bring_along(tmp_path: Path) -> None:
+    """Text, containers and streams of the C++ library; integer roots; complex numbers; C's integers of any width."""
+    code = """#include <ap_cint.h>
+#include <hls_math.h>
+#include <hls_stream.h>
+#include <hls_x_complex.h>
+extern "C" void k(const int* in, int* out) {
+    std::vector<int> numbers;
+    std::string name("four");
+    std::stringstream text("7 1.5 -3 seven");
+    ap_uint<4> small;
+    ap_fixed<16, 8> fixed;
+    ap_int<6> negative;
+    ap_int<5> no_number;
+    text >> small >> fixed >> negative >> no_number;
+    hls::x_complex<float> z(1, 2);
+    numbers = {hls::sqrt(in[0]), small.to_int(), (int)(fixed * 2), negative.to_int(), text.fail(), (int)(z * z).real()};
+    numbers.push_back(strlen(name.c_str()));
+    numbers.push_back(hls::sqrt(0xFFFFFFFFFFFFFFFFull) == 0xFFFFFFFFull);
+    for (std::size_t i = 0; i < numbers.size(); i++) out[i] = numbers[i];
+}
+"""
+    given, out = np.full(1, 50, np.int32), np.zeros(8, np.int32)
+    assert run(tmp_path, code, given, out) == ("ERT_CMD_STATE_COMPLETED", "")
+    assert out.tolist() == [7, 7, 3, -3, 1, -3, 4, 1]
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -188,6 +189,22 @@ def test_undefined_behaviour_ends_a_run_with_file_and_line(tmp_path: Path, body:
             assert CHECKED[body] in run.error and "(k.cpp:2:" in run.error
         else:
             assert "k.cpp" not in run.error
+
+
+def test_local_variables_beyond_the_stack_are_named(tmp_path: Path) -> None:
+    (tmp_path / "k.cpp").write_text("""extern "C" void k(const int* a, int* b, int n) {
+    int local[4 * 1024 * 1024];
+    for (int i = 0; i < n; i++) local[i] = a[i];
+    for (int i = 0; i < n; i++) b[i] = local[n - 1 - i];
+}
+""")
+    assert xclbin_build(tmp_path, str(tmp_path / "k.cpp"), "-k", "k") == 0
+    card = Card(tmp_path / "k.xclbin")
+    kernel = card.kernel("k")
+    values = np.arange(64, dtype=np.int32)
+    run = kernel(card.buffer(kernel, 0, values), card.buffer(kernel, 1, values), 64)
+    assert run.wait(5000).name == "ERT_CMD_STATE_ERROR"
+    assert re.search(r"its local variables need more than the \d+ MiB of its thread's stack", run.error)
 
 
 WRONG: list[tuple[Sequence[str], str]] = [

@@ -82,6 +82,7 @@ def build(
                for n, path in enumerate(user_directories(design))}  # fmt: skip
     own_flags = [*flags, *STAND_INS, f"-I{own}", f"-I{own}/user", *(f"-I{name}" for name in folders)]
     own_flags.append(f"-ffile-prefix-map={own}/=")
+    own_flags.append("-fstack-clash-protection")  # a large frame meets the page below the stack
     if "clang" not in compiler.version.lower():  # which has no such symbols
         own_flags.append("-fno-gnu-unique")  # they cannot be made local to a kernel
     engines = {f"cu_{kernel.name}.cpp" for kernel in design.kernels if kernel.engine}

@@ -78,6 +78,13 @@ void kernel_thread::join() {
     running_ = false;
 }
 
+size_t overflowed_stack(const void* address) {
+    constexpr uintptr_t GUARD = 16 * PAGE;  // of a thread, or what the kernel keeps free below the first one's
+    const stack_range stack = own_stack();
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    return at < stack.begin + PAGE && at + GUARD >= stack.begin ? stack.end - stack.begin : 0;
+}
+
 bool stack_has(size_t bytes) {
     static thread_local const stack_range stack = own_stack();
     const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));

@@ -30,4 +30,7 @@ private:
 // coroutine's, of which nothing is known.
 bool stack_has(size_t bytes);
 
+// The calling thread's stack in bytes if the address lies just below it, where an overflow ends; else 0.
+size_t overflowed_stack(const void* address);
+
 }  // namespace card_model
