@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 1
 MOST = 1500
 """Characters of a line of a message: values come from files of any size."""
+_LIMIT = f"Python's limit is {sys.getrecursionlimit()} nested calls"
 
 
 def run_command(
@@ -23,8 +24,8 @@ def run_command(
 ) -> int:
     """The exit status of `action`. refusals: the errors whose message is for the user.
 
-    cause: what an error stands for, where another layer wraps it. An error that is neither a refusal nor the operating
-    system's is a fault of the package: it is named so and raised.
+    cause: what an error stands for, where another layer wraps it. An error that is neither a refusal nor of the
+    machine's limits (files, memory, recursion) is a fault of the package: it is named so and raised.
     """
     _show_any_text()
     try:
@@ -44,6 +45,8 @@ def run_command(
             return refuse(program, os_sentence(found))
         if isinstance(found, MemoryError):
             return refuse(program, "not enough memory; use a smaller batch or model")
+        if isinstance(found, RecursionError):
+            return refuse(program, f"a model, an input or a file is nested too deeply: {_LIMIT}; nest it less deeply")
         refuse(program, "internal error, please report it with the lines below")
         raise
 

@@ -109,17 +109,32 @@ def check_named(path: str | Path, what: str) -> None:
 
 
 def remove_untrusted(directory: Path) -> None:
-    """Deletes whatever in a folder of this user's belongs to somebody else or can be written by others."""
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            if _judge(entry.path, status, False, False) is not None:
-                if stat.S_ISDIR(status.st_mode):
-                    shutil.rmtree(entry.path)
+    """Deletes whatever in a folder of this user's belongs to somebody else or can be written by others.
+
+    Raises UntrustedPathError for folders that are nested deeper than Python can follow.
+    """
+    waiting = [str(directory)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                untrusted = _judge(entry.path, status, False, False) is not None
+                if not stat.S_ISDIR(status.st_mode):
+                    if untrusted:
+                        os.unlink(entry.path)
+                elif untrusted:
+                    _remove_tree(entry.path)
                 else:
-                    os.unlink(entry.path)
-            elif stat.S_ISDIR(status.st_mode):
-                remove_untrusted(Path(entry.path))
+                    waiting.append(entry.path)
+
+
+def _remove_tree(path: str) -> None:
+    try:
+        shutil.rmtree(path)
+    except RecursionError as error:
+        raise UntrustedPathError(
+            f"folder {printable(path)} can be changed by others and is nested too deeply; delete it with 'rm -r'."
+        ) from error
 
 
 def is_own(status: os.stat_result) -> bool:

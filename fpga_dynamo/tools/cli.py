@@ -381,8 +381,9 @@ def _done(arguments: argparse.Namespace) -> int:
 
 
 def _cause_of(error: Exception) -> object:
-    """What a backend raised: Dynamo wraps it."""
-    return getattr(error, "inner_exception", None) or error
+    """What a backend, or a pass of Dynamo's, raised: Dynamo wraps it."""
+    inner = getattr(error, "inner_exception", None)
+    return inner or (error.__context__ if isinstance(error.__context__, RecursionError) else error)
 
 
 if __name__ == "__main__":

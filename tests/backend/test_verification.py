@@ -57,3 +57,46 @@ def test_a_saved_mean_that_is_wrong(
     monkeypatch.setattr(launch, "from_slot", off)
     with pytest.raises(VerificationError, match=r"native_layer_norm|getitem"):
         on_card(function, verify=True)(centred(64), torch.randn(1, 2, 8, 16, requires_grad=True))
+
+
+NAN, INF = float("nan"), float("inf")
+SPECIAL = torch.tensor([[NAN, 1.0, INF, -INF], [2.0, NAN, -INF, 0.5]])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_nan_and_infinities_of_both_are_equal(dtype: torch.dtype) -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        pairs = torch.view_as_complex(x.float().view(4, 2))
+        return x * 2, x.softmax(1), torch.cat([x, -x]), x.amax(1), x @ x.T, pairs * 1j
+
+    compiled = on_card(function, verify=True)
+    for _ in range(2):
+        compiled(SPECIAL.to(dtype))
+
+
+@pytest.mark.parametrize("place", [(0, 1), (0, 2), (0, 3), (0, 0)])
+@pytest.mark.parametrize("wrong", [NAN, INF, -INF, 5.0])
+def test_nan_and_infinities_of_one_are_a_difference(
+    place: tuple[int, int], wrong: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a number where eager mode has an infinity, or the infinity of the other sign."""
+
+    def off(raw: Tensor, slot: object) -> Tensor:
+        value = from_slot(raw, slot).clone()  # type: ignore[arg-type]
+        value[place] = wrong
+        return value
+
+    monkeypatch.setattr(launch, "from_slot", off)
+    compiled = on_card(lambda x: x * 2, verify=True)
+    right = float(SPECIAL[place]) * 2
+    if right == wrong or (right != right and wrong != wrong):
+        compiled(SPECIAL)
+        return
+    with pytest.raises(VerificationError, match=r"aten\.mul.*(NaN|infinite|error)"):
+        compiled(SPECIAL)
+
+
+def test_nan_that_rounding_decides() -> None:
+    """A logarithm of what is left of 1 after a vector of length 1: a small number of either sign."""
+    compiled = on_card(lambda x: torch.log(1 - F.normalize(x, dim=1).square().sum(1)), verify=True)
+    compiled(torch.randn(256, 64))

@@ -103,6 +103,13 @@ def test_the_cache_can_be_turned_off(xclbin: str, cache: Path, monkeypatch: pyte
     assert counts() == (3, 0, 0) and not cache.exists()
 
 
+def test_a_verified_program_comes_back(xclbin: str) -> None:
+    """Its launches give the value of every match, not only what leaves the graph."""
+    for expected in ((1, 0, 0), (0, 1, 1)):
+        run(network(), xclbin, IMAGE, verify=True)
+        assert counts() == expected
+
+
 def test_options_and_constants_have_entries_of_their_own(xclbin: str) -> None:
     x = torch.randn(4, 4)
 

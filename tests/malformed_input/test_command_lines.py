@@ -32,6 +32,21 @@ def relu(): return nn.ReLU(), (torch.randn(2, 4),)
 def leaving(): sys.exit(0)
 def leaving_later(): return Asking(lambda x: sys.exit(0)), (torch.randn(2, 4),)
 def mismatched(): return nn.Linear(3, 3), (torch.randn(2, 4),)
+
+def nested(value, wrap):
+    for _ in range(2000):
+        value = wrap(value)
+    return value
+class First(nn.Module):
+    def forward(self, x, *others):
+        while not isinstance(x, torch.Tensor):
+            x = x["a"] if isinstance(x, dict) else x[0]
+        return x + 1
+def lists(): return First(), (nested(torch.randn(2, 4), lambda x: [x]),)
+def tables(): return First(), (nested(torch.randn(2, 4), lambda x: {"a": x}),)
+def unused(): return First(), (torch.randn(2, 4), nested(torch.randn(2, 4), lambda x: (x,)))
+def result(): return Asking(lambda x: nested(x, lambda x: [x])), (torch.randn(2, 4),)
+def modules(): return nested(nn.ReLU(), nn.Sequential), (torch.randn(2, 4),)
 """
 BAD = ["0", "-1", "nan", "inf", "9" * 20, "9" * 5000, "x", "[red]", "a\nb", "\udcff", "no/such/file", "/dev/null", ".",
        "a=b", "a=" + "[" * 3000]  # fmt: skip
@@ -234,3 +249,52 @@ def test_an_input_without_an_end(main: Main, line: list[str], capsys: pytest.Cap
 def test_a_page_that_is_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "ops.md").write_bytes(b"\x89PNG")
     assert run(cli.main, ["ops", "--check", "ops.md"], capsys, "a picture") == 1
+
+
+@pytest.mark.parametrize("model", ["lists", "tables", "unused", "result", "modules"])
+def test_values_nested_too_deeply(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Inputs, results and modules through which PyTorch itself recurses."""
+    main, line = cli.main, ["run", f"malformed_models:{model}"]
+    assert run(main, line, capsys, model) == 2
+    if model == "modules":
+        assert run(main, ["estimate", *line[1:], "--platform", "u250", "--sizes-only"], capsys, "estimate") == 2
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_calibration_nested_too_deeply(kind: type, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torchao")
+    import torch
+
+    item: object = torch.randn(2, 4)
+    for _ in range(2000):
+        item = [item] if kind is list else {"a": item}
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        torch.save([item], folder / "calibration.pt")
+    finally:
+        sys.setrecursionlimit(limit)
+    line = ["estimate", "malformed_models:relu", "--platform", "u250", "--calibration", "calibration.pt"]
+    assert run(cli.main, line, capsys, kind.__name__) == 2
+
+
+N = 2000
+NESTED = {
+    "lists": "x = " + "[" * N + "]" * N,
+    "tables": "x = " + "{a = " * N + "1" + "}" * N,
+    "key": ".".join("a" * N) + " = 1",
+    "header": "[" + ".".join("a" * N) + "]",
+    "headers of a list": "[[" + ".".join("a" * N) + "]]",
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_files_nested_too_deeply(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """TOML's parser follows some of these without recursion."""
+    (folder / "deep.toml").write_text(NESTED[kind])
+    estimate = ["estimate", "malformed_models:relu", "--platform"]
+    assert run(cli.main, [*estimate, "deep.toml"], capsys, kind) == 2
+    assert run(cli.main, [*estimate, "u250", "--recipe", "deep.toml"], capsys, kind) == 2
+    assert run(cli.main, ["soc", "run", "deep.toml", "deep.toml"], capsys, kind) == 2
+    for line in (["--recipe"], ["--platform"], ["check", "--recipe"], ["estimate", "--platform", "u250", "--recipe"]):
+        assert run(xclbin_cli.main, [*line, "deep.toml"], capsys, kind) == 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -172,6 +174,21 @@ def test_planted_objects_are_deleted_before_a_build(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o777)
     remove_untrusted(tmp_path)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["b.o", "own"]
+
+
+def test_planted_folders_nested_too_deeply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    depth = 1200
+    for _ in range(depth):
+        os.mkdir("d")
+        os.chdir("d")
+    monkeypatch.chdir(tmp_path)
+    remove_untrusted(tmp_path)  # this user's own
+    (tmp_path / "d").chmod(0o777)
+    if sys.version_info < (3, 13):  # whose rmtree does not recurse
+        with pytest.raises(xclbin_build.BuildError, match="nested too deeply; delete it"):
+            remove_untrusted(tmp_path)
+    subprocess.run(["rm", "-r", str(tmp_path / "d")], check=True)
 
 
 def test_a_recipe_that_everybody_can_write_to_is_refused(tmp_path: Path) -> None:

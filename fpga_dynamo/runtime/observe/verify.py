@@ -125,12 +125,21 @@ def _divergence(
             differs &= other == exact
         wrong = int(differs.sum())
         return f"{wrong} of {result.numel()} elements differ" if wrong else None
-    nan = torch.isnan(result) != torch.isnan(eager)
-    if bool(nan.any()) and not propagates_nan:
-        return f"{int(nan.sum())} of {result.numel()} elements are NaN in only one of the two results"
-    finite = torch.isfinite(eager) & torch.isfinite(exact)
+    if not propagates_nan:
+        nan = torch.isnan(result) != torch.isnan(eager)
+        infinite = torch.isinf(eager) & (exact == eager) & (result != eager)  # elsewhere float64 has more range
+        for other in noisy:
+            nan &= torch.isnan(other) == torch.isnan(exact)
+            infinite &= other == exact
+        if bool(nan.any()):
+            return f"{int(nan.sum())} of {result.numel()} elements are NaN in only one of the two results"
+        if bool(infinite.any()):
+            return f"{int(infinite.sum())} of {result.numel()} elements are infinite in eager mode only"
+    finite = torch.isfinite(eager) & torch.isfinite(exact) & ~torch.isnan(result)
     if propagates_nan:
         finite &= torch.isfinite(result)
+    for other in noisy:  # rounding decides whether such an element is a number
+        finite &= torch.isnan(other) == torch.isnan(exact)
     mine, theirs, truth = (t[finite].double() for t in (result, eager, exact))
     if truth.numel() == 0:
         return None

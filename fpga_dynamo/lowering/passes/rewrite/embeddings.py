@@ -37,7 +37,7 @@ def gather_integers(module: GraphModule) -> None:
 def _by_one_scale(module: GraphModule, node: Node, table: Node) -> None:
     with module.graph.inserting_before(node):
         rows = _rows_of(module, node, table.all_input_nodes[0], shape(node))
-        made = _make_node(module, node, DEQUANTIZE, (rows, *table.args[1:]), value(node), table.kwargs)
+        made = make_node(module, node, DEQUANTIZE, (rows, *table.args[1:]), value(node), table.kwargs)
     node.replace_all_uses_with(made)
 
 
@@ -63,27 +63,28 @@ def _by_scales_of_rows(module: GraphModule, node: Node, table: Node) -> None:
         scale = _rows_of(module, node, _column(module, node, scales, torch.float32), size)
         zero = _rows_of(module, node, _column(module, node, zeros, torch.int32), size)
         arguments = (rows, scale, zero, low, high, dtype, torch.float32)
-        made = _make_node(module, node, DEQUANTIZE_OWN[1], arguments, value(node))
+        made = make_node(module, node, DEQUANTIZE_OWN[1], arguments, value(node))
     node.replace_all_uses_with(made)
 
 
 def _rows_of(module: GraphModule, node: Node, table: Node, size: Sequence[int]) -> Node:
     """The embedding `node` of another table."""
     fake = dense_like(value(node), size, value(table).dtype)
-    return _make_node(module, node, node.target, (table, *node.args[1:]), fake)
+    return make_node(module, node, node.target, (table, *node.args[1:]), fake)
 
 
 def _column(module: GraphModule, node: Node, numbers: Node, dtype: torch.dtype) -> Node:
     """A number for each row, as a table of one column of `dtype`."""
     size = (shape(numbers)[0], 1)
     fake = dense_like(value(numbers), size, value(numbers).dtype)
-    column = _make_node(module, node, aten.reshape.default, (numbers, list(size)), fake)
+    column = make_node(module, node, aten.reshape.default, (numbers, list(size)), fake)
     if value(column).dtype is dtype:
         return column
-    return _make_node(module, node, aten._to_copy.default, (column,), of_dtype(fake, dtype), {"dtype": dtype})
+    return make_node(module, node, aten._to_copy.default, (column,), of_dtype(fake, dtype), {"dtype": dtype})
 
 
-def _make_node(module: GraphModule, like: Node, target: Any, args: Any, fake: Any, kwargs: Any = None) -> Node:
+def make_node(module: GraphModule, like: Node, target: Any, args: Any, fake: Any, kwargs: Any = None) -> Node:
+    """A node with the origin of `like`, for whose value `fake` stands."""
     made = module.graph.call_function(target, args, dict(kwargs or {}))
     made.meta = {**like.meta, "val": fake}
     return made

@@ -16,6 +16,7 @@ from fpga_dynamo.lowering.passes.rewrite.embeddings import gather_integers
 from fpga_dynamo.lowering.passes.rewrite.qparams import open_choices
 from fpga_dynamo.lowering.passes.rewrite.quantised import hoist_scales
 from fpga_dynamo.lowering.passes.rewrite.roundings import name_roundings
+from fpga_dynamo.lowering.passes.rewrite.scalar_operands import convert_scalar_operands
 
 
 def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
@@ -30,6 +31,7 @@ def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
             module.graph.erase_node(node)
         elif _moves_nothing(node):
             node.target, node.args, node.kwargs = aten.clone.default, (node.args[0],), {}
+    convert_scalar_operands(module)
     name_roundings(module)
     open_choices(module)
     hoist_scales(module, static_inputs)

@@ -31,10 +31,6 @@ _OF_ANY_SIZE = frozenset({
 """Operators that PyTorch does not tag as element-wise, and that accept operands cut to two elements a dimension if they
 accept the whole. The meta functions of the others check what their kernels check."""
 
-_READS_NUMBER: dict[Any, int] = {aten.masked_fill.Tensor: 2}
-"""Operators that read a number from a tensor without dimensions, and that raise if the number does not fit the result's
-dtype; the position of that tensor."""
-
 _STORED = frozenset({"value", "fill_value"})
 """Names of arguments that are numbers to be written."""
 
@@ -57,8 +53,9 @@ def _error(node: Node) -> str | None:
         return _of_convolution(node)
     if not isinstance(node.target, OpOverload) or node.target.namespace != "aten" or is_effectful(node):
         return None
-    if node.target in _READS_NUMBER and (error := _number_read(node)) is not None:
-        return error
+    if node.target is aten.masked_fill.Tensor and number_may_not_fit(node):
+        number, result = value(operand(node, 2)).dtype, value(node).dtype
+        return f"a number of {number} that {result} does not represent, which is known only at run time"
     if torch.Tag.pointwise not in node.target.tags and node.target not in _OF_ANY_SIZE:
         return _stored_number(node, node.target) or _of_dtype(node, node.target)
     call = map_arg((node.args, node.kwargs), value)
@@ -71,11 +68,10 @@ def _error(node: Node) -> str | None:
     return _errors[key]
 
 
-def _number_read(node: Node) -> str | None:
-    number, result = value(operand(node, _READS_NUMBER[node.target])).dtype, value(node).dtype
-    if torch.bool in (number, result) or number.is_complex or result.is_complex or _within(number, result):
-        return None
-    return f"a number of {number} that {result} does not represent, which is known only at run time"
+def number_may_not_fit(node: Node) -> bool:
+    """Whether `masked_fill` reads a number from a tensor whose dtype has numbers that the result's does not have."""
+    number, result = value(operand(node, 2)).dtype, value(node).dtype
+    return not (torch.bool in (number, result) or number.is_complex or result.is_complex or _within(number, result))
 
 
 def _within(inner: torch.dtype, outer: torch.dtype) -> bool:
