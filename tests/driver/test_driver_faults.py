@@ -38,7 +38,7 @@ KERNEL = r"kernel 'misbehave' \(compute unit misbehave_1\) "
 CRASHES = [
     (SEGFAULT, "crashed: segmentation fault at 0x10 in step 1, slice 3 of 4"),
     (DIVIDE, "crashed: integer division by zero at 0x[0-9a-f]+ in step 1, slice 3 of 4"),
-    (OVERFLOW_STACK, "crashed: segmentation fault at 0x[0-9a-f]+ in step 1, slice 3 of 4"),
+    (OVERFLOW_STACK, r"crashed: local variables overflow its thread's stack of \d+ MiB in step 1, slice 3 of 4; .*"),
     (
         OVERRUN,
         r"crashed: segmentation fault at 0x[0-9a-f]+ \(card address 0x[0-9a-f]+ in bank 'DDR\[0\]', 0 bytes behind the "

@@ -204,7 +204,7 @@ def test_local_variables_beyond_the_stack_are_named(tmp_path: Path) -> None:
     values = np.arange(64, dtype=np.int32)
     run = kernel(card.buffer(kernel, 0, values), card.buffer(kernel, 1, values), 64)
     assert run.wait(5000).name == "ERT_CMD_STATE_ERROR"
-    assert re.search(r"its local variables need more than the \d+ MiB of its thread's stack", run.error)
+    assert re.search(r"local variables overflow its thread's stack of \d+ MiB; make large arrays static", run.error)
 
 
 WRONG: list[tuple[Sequence[str], str]] = [

@@ -111,9 +111,10 @@ struct compute_unit::activity {
         if (result == outcome::cancelled) return behind("was ended", where);
         if (result == outcome::left) return what.text + (where.empty() ? "" : " (" + where + ")");
         if (const size_t stack = what.signal == SIGSEGV ? overflowed_stack(what.address) : 0)
-            return behind("crashed: its local variables need more than the " + std::to_string(stack >> 20) +
-                              " MiB of its thread's stack; make large arrays static, or pass them by a pointer",
-                          where);
+            return behind("crashed: local variables overflow its thread's stack of " + std::to_string(stack >> 20) +
+                              " MiB",
+                          where) +
+                   "; make large arrays static, or pass them by a pointer";
         const std::string place = describe_access(unit.kernel_, command, unit.memory_, what.address);
         return behind("crashed: " + card_model::describe(what) + (place.empty() ? "" : " (" + place + ")"), where);
     }

@@ -249,8 +249,10 @@ void xclbin::read_manifest(const std::string& user_metadata) {
             const std::string& from = stream.at("source").as_string("source");
             const std::string& to = stream.at("destination").as_string("destination");
             const auto depth = stream.at("depth").as_unsigned("depth");
-            if (depth < 1 || depth > MAX_DEPTH) fail("stream " + from + ":" + to + " has an impossible depth");
-            streams_.push_back({from + ":" + to, static_cast<uint32_t>(depth)});
+            std::string name = from;
+            name.append(":").append(to);
+            if (depth < 1 || depth > MAX_DEPTH) fail("stream " + name + " has an impossible depth");
+            streams_.push_back({std::move(name), static_cast<uint32_t>(depth)});
             stream_ends_.push_back({from, to});
         }
 }
