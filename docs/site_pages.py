@@ -159,6 +159,8 @@ def _kind(value: Schema) -> str:
     """What a value may be, in words."""
     if "enum" in value:
         return ", ".join(f"`{json.dumps(each)}`" for each in value["enum"])
+    if "oneOf" in value:
+        return " or ".join(_kind(each) for each in value["oneOf"])
     words = {"object": "table", "string": "text", "array": "list"}.get(value["type"], value["type"])
     least, most = value.get("minimum"), value.get("maximum")
     if "exclusiveMinimum" in value:
