@@ -40,6 +40,7 @@ _INLINE = (
     "case",
     "default",
 )
+_DEFINITIONS = ("struct", "class", "union", "enum")
 _ARITHMETIC = ("const", "static", "unsigned", "signed", "char", "short", "int", "long", "float", "double", "bool")
 _MANUAL, _PROCESS = "DATAFLOW_BEGIN", "PROCESS"
 
@@ -155,9 +156,12 @@ def _name_of(tokens: Sequence[Token], brace: int) -> str:
 class _Region:
     """One region while it is rewritten."""
 
-    def __init__(self, tokens: Sequence[Token], edits: _Edits, numbers: Iterator[int], name: str) -> None:
+    def __init__(
+        self, tokens: Sequence[Token], edits: _Edits, numbers: Iterator[int], name: str, outer: _Region | None = None
+    ) -> None:
         self.tokens, self.edits, self.numbers, self.name = tokens, edits, numbers, name
         self.variable = f"fpga_region_{next(numbers)}"
+        self.joins: str = f"{self.variable}.join(); " + (outer.joins if outer else "")
         self.depths: dict[str, str] = {}
         self.arrays: set[str] = set()
 
@@ -193,10 +197,10 @@ class _Region:
             at = at + 1 if self.tokens[at].is_directive else last + 1
 
     def note_arrays(self, at: int, last: int) -> list[str]:
-        """Takes note of what a declaration without a value declares. Whether it is a stream the compiler finds out."""
-        names = [] if any(token.text == "=" for token in self.tokens[at:last]) else self.declared(at, last)
-        self.arrays |= set(names)
-        return names
+        """Takes note of what a declaration without values declares. Whether it is a stream the compiler finds out."""
+        names = self.declared(at, last)
+        self.arrays |= {name for name, has_value in names.items() if not has_value}
+        return list(names)
 
     def shared(self, at: int, last: int) -> str:
         """The arrays of the region that a statement names, as a list of C++; "" for no array."""
@@ -224,7 +228,7 @@ class _Region:
             return self.branch(at, end, capture)
         last = self.semicolon(at, end)
         if word == "return":
-            self.edits.insert(self.tokens[at].begin, f"{{ {self.variable}.join(); ")
+            self.edits.insert(self.tokens[at].begin, f"{{ {self.joins}")
             self.edits.insert(self.tokens[last].end, " }")
         elif word not in _INLINE:
             self.simple(at, last, capture)
@@ -236,7 +240,7 @@ class _Region:
     def block(self, brace: int) -> int:
         """A block of its own: what it declares must outlive its processes, so it is a region, too."""
         end = _behind(self.tokens, brace)
-        inner = _Region(self.tokens, self.edits, self.numbers, self.name)
+        inner = _Region(self.tokens, self.edits, self.numbers, self.name, self)
         inner.arrays |= self.arrays
         inner.body(brace, end - 1)
         return end
@@ -256,7 +260,7 @@ class _Region:
             last = _behind(self.tokens, header)
             inside = [self.tokens[i] for i in _direct(self.tokens, header + 1, last - 1)]
             if _is_region(self.tokens, header):
-                _Region(self.tokens, self.edits, self.numbers, "loop").body(header, last - 1)
+                _Region(self.tokens, self.edits, self.numbers, "loop", self).body(header, last - 1)
                 return last
             if any(_pragma(token, "unroll") is not None for token in inside) and not self.declares(
                 header + 1, last - 1
@@ -326,17 +330,21 @@ class _Region:
             return None
         return name
 
-    def declared(self, at: int, last: int) -> list[str]:
-        """Names that a declaration declares: those in front of `(`, `[`, `{`, a comma or its end."""
-        names = []
+    def declared(self, at: int, last: int) -> dict[str, bool]:
+        """Names that a declaration declares, those in front of `(`, `[`, `{`, a comma or its end, and whether each has
+        a value in brackets."""
+        names: dict[str, bool] = {}
         angle = 0
         positions = list(_direct(self.tokens, at, last))
-        for i, follower in zip(positions, [*positions[1:], last], strict=True):
-            text, behind = self.tokens[i].text, self.tokens[follower].text
+        words = [self.tokens[i].text for i in positions]
+        if not is_word(words[0]) or "=" in words or (words[0] in _DEFINITIONS and "{" in words):
+            return {}
+        for before, text, behind in zip(words, words[1:], [*words[2:], ";"], strict=False):
             angle += (text == "<") - (text == ">")
-            if angle == 0 and is_word(text) and i > at and behind in ("(", "[", "{", ",", ";"):
-                names.append(text)
-        return list(dict.fromkeys(names))
+            follows_type = is_word(before) or before in (">", "*", "&", ",")
+            if angle == 0 and is_word(text) and follows_type and behind in ("(", "[", "{", ",", ";"):
+                names.setdefault(text, behind in ("(", "{"))
+        return names
 
     def process(self, at: int, last: int, callee: str, capture: str) -> None:
         """What begins at `at` and ends with the token `last`, as a process."""

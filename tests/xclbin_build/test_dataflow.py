@@ -269,6 +269,25 @@ def test_what_is_no_region_is_left_alone() -> None:
         assert rewritten(text) == text
 
 
+def test_what_declares_nothing_shared_is_left_alone() -> None:
+    """A type, a value in brackets, a cast, a return out of a block: the processes do not wait for each other."""
+    text = rewritten("""void top(const int* in, int* out, int n) {
+#pragma HLS dataflow
+  struct pair { int one; };
+  int size(n), twice{2 * n};
+  (void)n;
+  hls::stream<int> s{"s"};
+  if (n < 0) { return; }
+  load(in, s, size);
+  store(s, out, twice, n);
+}""")
+    lines = text.splitlines()
+    assert lines[2:5] == ["  struct pair { int one; };", "  int size(n), twice{2 * n};", "  (void)n;"]
+    assert lines[5].endswith('::sim::limit_depth(s, 0, "s");')
+    assert "{ fpga_region_2.join(); fpga_region_1.join(); return; }" in lines[6]
+    assert "array_name" not in text
+
+
 def test_lines_keep_their_numbers() -> None:
     for code in KERNELS.values():
         assert rewritten(code).count("\n") == code.count("\n")
