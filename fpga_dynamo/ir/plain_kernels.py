@@ -7,6 +7,7 @@ A node of such an operator is a launch of its own. Who defines the operators is 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -54,7 +55,10 @@ def is_item_of_kernel(node: Node) -> bool:
     return isinstance(source, Node) and plain_kernel(source) is not None
 
 
-def refusals(module: torch.fx.GraphModule, target: Target) -> dict[Node, str | None]:
-    """For each node of a plain kernel why it is no launch; None if it is one."""
+Refusals = Mapping[Node, str | None]
+"""For each node of a plain kernel why it is no launch; None if it is one."""
+
+
+def refusals(module: torch.fx.GraphModule, target: Target) -> Refusals:
     found = {node: plain_kernel(node) for node in module.graph.nodes}
     return {node: kernel.why_not(target) for node, kernel in found.items() if kernel is not None}

@@ -98,7 +98,7 @@ class KernelTask(HostTask):
     """One launch of a plain kernel, which computes an operator on tensors as they are in eager mode.
 
     kernel: the kernel behind the operator. own_xclbin: whether the kernel is not in the xclbin of the program.
-    ps_seconds: what the cost model says its function on tensors takes.
+    ps_seconds: the time of its function on tensors, by the cost model.
     """
 
     kernel: PlainKernel

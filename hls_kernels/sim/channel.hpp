@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "ends.hpp"
 #include "process.hpp"
 
 namespace sim {
@@ -38,7 +39,7 @@ public:
 
     // The element to read, once it is there.
     uint64_t take(process& me) {
-        if (__builtin_expect(me.id() != reader_.id, 0)) claim(reader_, me, "read");
+        if (__builtin_expect(!ends_.reads(me), 0)) claim_read(me);
         if (__builtin_expect(me.interruptible, 0)) interrupt(me);
         while (__builtin_expect(taken_ == filled_, 0)) wait(me, waiting_reader_, EMPTY);
         return taken_++;
@@ -46,7 +47,7 @@ public:
     // The element to write. Outside of pipelined loops once its place is free; within them it may be one that is still in the
     // pipeline, and the ring has to grow if it `is_crowded`.
     uint64_t reserve(process& me) {
-        if (__builtin_expect(me.id() != writer_.id, 0)) claim(writer_, me, "written");
+        if (__builtin_expect(!ends_.writes(me), 0)) claim_write(me);
         if (__builtin_expect(me.interruptible, 0)) interrupt(me);
         if (!COUNTING || !me.in_loop)
             while (__builtin_expect(!is_free(reserved_), 0)) wait(me, waiting_writer_, FULL);
@@ -86,41 +87,21 @@ public:
     void wake_when_free(process* who) { waiting_writer_ = who; }
 
     std::string cause(int why) const override { return "'" + name_ + (why == EMPTY ? "' empty" : "' full"); }
-    std::string waiting(int why) const override {
-        const bool empty = why == EMPTY;
-        const user& other = empty ? writer_ : reader_;
-        std::string text = (empty ? "to read '" : "to write '") + name_ + "', which is " + (empty ? "empty" : "full") +
-                           " (depth " + std::to_string(places_) + ", " + (empty ? "written by " : "read by ");
-        if (!other.id) return text + "nobody so far)";
-        return text + other.name + (fibers().live(other.id) ? ")" : ", which has ended)");
-    }
+    std::string waiting(int why) const override { return ends_.waiting(why == EMPTY, title(), places_); }
 
 private:
-    struct user {
-        uint64_t id = 0;
-        std::string name;
-    };
     struct stamp {
         cycle_t filled = 0, freed = 0;
     };
-    __attribute__((noinline)) void claim(user& u, process& me, const char* what) const {
-        if (u.id && fibers().live(u.id))
-            throw error("'" + name_ + "' is " + what + " by two processes, '" + u.name + "' and '" + me.name() +
-                        "'; give each a stream of its own.");
-        u.id = me.id();
-        u.name = me.name();
-    }
+    std::string title() const { return "'" + name_ + "'"; }
+    __attribute__((noinline)) void claim_read(const process& me) { ends_.read_by(me, title()); }
+    __attribute__((noinline)) void claim_write(const process& me) { ends_.written_by(me, title()); }
     __attribute__((noinline)) void wait(process& me, process*& waiting, int why) {
-        const restore_null on_leaving{waiting};
-        waiting = &me;
+        const waiting_process until_left(waiting, me);
         if (why == EMPTY) return suspend_in_loop(me, *this, why);
         suspend(me, *this, why);
     }
-    struct restore_null {
-        process*& pointer;
-        ~restore_null() { pointer = nullptr; }
-    };
-    __attribute__((noinline)) static void wake(process*& waiting) { fibers().wake(*std::exchange(waiting, nullptr)); }
+    __attribute__((noinline)) static void wake(process*& waiting) { waiting_process::wake(waiting); }
 
     std::string name_;
     uint32_t places_;
@@ -128,7 +109,7 @@ private:
     uint64_t taken_ = 0, freed_ = 0, reserved_ = 0, filled_ = 0;
     cycle_t last_free_ = 0, last_fill_ = 0;
     process *waiting_reader_ = nullptr, *waiting_writer_ = nullptr;
-    user reader_, writer_;
+    ends ends_;
     std::vector<stamp> stamps_;
 };
 

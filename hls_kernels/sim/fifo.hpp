@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "ends.hpp"
 #include "lib/card_abi.hpp"
 #include "process.hpp"
 
@@ -47,14 +48,15 @@ public:
     bool poll_empty() const { return size() == 0 && (rest(), size() == 0); }
     bool poll_full() const { return capacity() && size() >= capacity() && (rest(), size() >= capacity()); }
 
+    // The thread itself may use any stream, before and behind a region.
     void await_element() {
         process& me = self();
-        claim(reader_, me, "read");
+        if (!ends_.reads(me) && !fibers().at_root()) ends_.read_by(me, title());
         while (filled_ == freed_) wait(me, waiting_reader_, EMPTY);
     }
     void await_place() {
         process& me = self();
-        claim(writer_, me, "written");
+        if (!ends_.writes(me) && !fibers().at_root()) ends_.written_by(me, title());
         while (depth_ && filled_ - freed_ >= depth_) wait(me, waiting_writer_, FULL);
     }
     void filled() {
@@ -73,21 +75,9 @@ public:
     }
 
     std::string cause(int why) const override { return title() + (why == EMPTY ? " empty" : " full"); }
-    std::string waiting(int why) const override {
-        const bool empty = why == EMPTY;
-        const user& other = empty ? writer_ : reader_;
-        std::string text = (empty ? "to read " : "to write ") + title() + ", which is " + (empty ? "empty" : "full");
-        text += depth_ ? " (depth " + std::to_string(depth_) + ", " : " (";
-        text += empty ? "written by " : "read by ";
-        if (!other.id) return text + "nobody so far)";
-        return text + other.name + (fibers().live(other.id) ? ")" : ", which has ended)");
-    }
+    std::string waiting(int why) const override { return ends_.waiting(why == EMPTY, title(), depth_); }
 
 private:
-    struct user {
-        uint64_t id = 0;
-        std::string name;
-    };
     struct polling {
         fiber& of;
         explicit polling(fiber& f) : of(f) { of.set_polling(true); }
@@ -103,22 +93,9 @@ private:
             std::fprintf(stderr, "fpga_dynamo: warning: %s ends with %zu element(s) in it that nobody has read\n",
                          title().c_str(), filled_ - freed_);
     }
-    // The thread itself may use any stream, before and behind a region.
-    void claim(user& u, const process& me, const char* what) const {
-        if (me.id() == u.id || fibers().at_root()) return;
-        if (u.id && fibers().live(u.id))
-            throw error(title() + " is " + what + " by two processes, '" + u.name + "' and '" + me.name() +
-                        "'; give each a stream of its own.");
-        u.id = me.id();
-        u.name = me.name();
-    }
     void wait(process& me, process*& waiting, int why) {
         if (fibers().alone()) throw std::runtime_error(alone(why));
-        struct restore_null {
-            process*& pointer;
-            ~restore_null() { pointer = nullptr; }
-        } on_leaving{waiting};
-        waiting = &me;
+        const waiting_process until_left(waiting, me);
         suspend(me, *this, why);
     }
     std::string alone(int why) const {
@@ -130,7 +107,7 @@ private:
                "one has written to it";
     }
     static void wake(process*& waiting) {
-        if (__builtin_expect(waiting != nullptr, 0)) fibers().wake(*std::exchange(waiting, nullptr));
+        if (__builtin_expect(waiting != nullptr, 0)) waiting_process::wake(waiting);
     }
     void rest() const {
         process& me = self();
@@ -155,7 +132,7 @@ private:
     std::size_t filled_ = 0, freed_ = 0;
     const fpga::cu_stream* outside_ = nullptr;
     process *waiting_reader_ = nullptr, *waiting_writer_ = nullptr;
-    user reader_, writer_;
+    ends ends_;
 };
 
 }  // namespace sim

@@ -152,9 +152,12 @@ private:
     };
     void wait_for_arrays(process& p) {
         if (p.arrays.empty()) return;
-        for (std::size_t i = 0; processes_[i].get() != &p; i++)
-            while (!processes_[i]->ended && shares_array(p, *processes_[i])) suspend(p, *this, static_cast<int>(i));
-        if (COUNTING) p.now = p.counts.first = std::max(p.now, parent_.now);
+        for (std::size_t i = 0; processes_[i].get() != &p; i++) {
+            if (!shares_array(p, *processes_[i])) continue;
+            while (!processes_[i]->ended) suspend(p, *this, static_cast<int>(i));
+            if (COUNTING) p.now = std::max(p.now, processes_[i]->now);
+        }
+        p.counts.first = p.counts.commands.back().first = p.now;
     }
     static bool shares_array(const process& one, const process& other) {
         for (const std::string& name : one.arrays)
@@ -166,7 +169,9 @@ private:
         const auto is_task = [](const std::unique_ptr<process>& p) { return p->endless; };
         if (std::none_of(processes_.begin(), processes_.end(), is_task)) return;
         const bool only_tasks = std::all_of(processes_.begin(), processes_.end(), is_task);
+        parent_.set_polling(true);  // or tasks that wait for another kernel would not sleep
         while (!fibers().failed() && fibers().others_ready(only_tasks)) give_way(parent_);
+        parent_.set_polling(false);
         for (const std::unique_ptr<process>& p : processes_)
             if (p->endless) fibers().cancel(*p);
         while (std::any_of(processes_.begin(), processes_.end(), [](const auto& p) { return !p->ended; }))

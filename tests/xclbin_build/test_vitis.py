@@ -23,7 +23,7 @@ from xclbin_build.axlf import Axlf, Mode, Section, write
 from xclbin_build.build import load_design
 from xclbin_build.manifest import decode, describe
 from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
-from xclbin_build.toolchain.vitis import link_config, write_sources
+from xclbin_build.toolchain.vitis import commands, link_config, write_sources
 
 DATA = Path(__file__).parent / "data"
 DESIGN = load_design(DATA / "user.toml", platform="u250")
@@ -89,6 +89,34 @@ def test_slr_goes_to_the_link_config(tmp_path: Path) -> None:
     (tmp_path / "k.cpp").write_text('extern "C" void k(int* data) { data[0] = 1; }\n')
     lines = link_config(load_design(tmp_path / "my.toml", platform="u250")).splitlines()
     assert {"slr=k_1:SLR0", "slr=k_2:SLR2"} <= set(lines)
+
+
+def test_a_project_of_kernels_goes_to_v_plus_plus(tmp_path: Path) -> None:
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "my.toml").write_text("""streams = ["first.out:sink_1.in:64"]
+[kernel.source]
+source = ["source.cpp", "part.cpp"]
+include = ["inc"]
+define = ["FACTOR=3"]
+units = ["first"]
+memory = { "first.in" = "DDR[1]" }
+[kernel.sink]
+source = "sink.cpp"
+""")
+    head = '#include <hls_stream.h>\nextern "C" void '
+    (tmp_path / "source.cpp").write_text(
+        f"{head}source(const int* in, hls::stream<int>& out) {{ out.write(in[0]); }}\n"
+    )
+    (tmp_path / "part.cpp").write_text("int part() { return FACTOR; }\n")
+    (tmp_path / "sink.cpp").write_text(f"{head}sink(hls::stream<int>& in, int* out) {{ out[0] = in.read(); }}\n")
+    design = load_design(tmp_path / "my.toml", platform="u250")
+    lines = link_config(design).splitlines()
+    assert {"nk=source:1:first", "sp=first.in:DDR[1]", "sp=sink_1.out:DDR[0]"} <= set(lines)
+    assert "stream_connect=first.out:sink_1.in:64" in lines
+    compiles = {step[step.index("-k") + 1]: step for step in commands(design, "hw")[:-1]}
+    assert compiles["source"][-2:] == ["user/source.cpp", "user/part.cpp"]
+    assert {"-DFACTOR=3", f"-I{tmp_path / 'inc'}"} <= set(compiles["source"]) - set(compiles["sink"][-1:])
+    assert "-DFACTOR=3" not in compiles["sink"]
 
 
 def test_sources_only_writes_all_that_is_needed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -114,6 +115,39 @@ def test_kernels_in_a_row_run_at_the_same_time(
         runs = [writer(None, target, N), reader(source, None, N)]
         assert [run.wait(10000).name for run in runs] == ["ERT_CMD_STATE_COMPLETED"] * 2, [run.error for run in runs]
         np.testing.assert_array_equal(card.content(target, empty), 2 * (values + 5))
+
+
+def test_tasks_between_kernels_run_on(tmp_path: Path, pipeline: list[str]) -> None:
+    """A kernel of nothing but tasks goes on as long as the xclbin is loaded, and does not keep a CPU busy meanwhile."""
+    head, _, _ = ADDER.partition('extern "C"')
+    beats = "hls::stream<ap_axiu<32, 0, 0, 0>>"
+    (tmp_path / "adder.cpp").write_text(f"""#include <hls_task.h>
+{head}typedef {beats} beats;
+static void add(beats& in, beats& out) {{
+    ap_axiu<32, 0, 0, 0> beat = in.read();
+    beat.data += ADDED;
+    out.write(beat);
+}}
+static void pass(beats& in, beats& out) {{ out.write(in.read()); }}
+extern "C" void adder({beats}& in, {beats}& out) {{
+#pragma HLS interface ap_ctrl_none port = return
+    hls_thread_local beats middle("middle");
+    hls_thread_local hls::task first(add, in, middle);
+    hls_thread_local hls::task second(pass, middle, out);
+}}
+""")
+    assert xclbin_build(tmp_path, *pipeline) == 0
+    card = Card(tmp_path / "k.xclbin")
+    reader, writer = card.kernel("reader"), card.kernel("writer")
+    values, empty = np.arange(N, dtype=np.int32), np.full(N, -1, np.int32)
+    source, target = card.buffer(reader, 0, values), card.buffer(writer, 1, empty)
+    for _ in range(2):
+        runs = [writer(None, target, N), reader(source, None, N)]
+        assert [run.wait(10000).name for run in runs] == ["ERT_CMD_STATE_COMPLETED"] * 2, [run.error for run in runs]
+        np.testing.assert_array_equal(card.content(target, empty), 2 * (values + 5))
+    before = time.process_time()
+    time.sleep(1.0)
+    assert time.process_time() - before < 0.5
 
 
 def test_a_kernel_whose_partner_has_not_been_started_waits(tmp_path: Path, pipeline: list[str]) -> None:

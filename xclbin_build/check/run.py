@@ -188,8 +188,9 @@ def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
         inside = () if whole else only
         if kernel.source is not None:
             sources[kernel.name] = partial(
-                _try_questions, kernel.name, kernel.name, kernel.source, [str(ENGINE.parent)], design,
-                _contract(kernel.source.parent), inside,
+                _try_questions, kernel.name, kernel.name, kernel.source,
+                [str(ENGINE.parent), *map(str, kernel.include)], design, _contract(kernel.source.parent), inside,
+                others=kernel.more_sources, defines=kernel.define,
             )  # fmt: skip
             named.append((kernel.name, kernel.name))
         elif kernel.cores and kernel.engine is None:
@@ -232,14 +233,15 @@ def _questions_of_kernel(
 
 def _try_questions(
     kernel: str, name: str, path: Path, includes: list[str], design: Design, contract: qor.Contract | None,
-    only: Sequence[str] = (),
+    only: Sequence[str] = (), *, others: Sequence[Path] = (), defines: Sequence[str] = (),
 ) -> list[_Question]:  # fmt: skip
     """The parts of one source of a design; one that clang refuses is no reason to leave out the others."""
     platform = design.platform
     try:
         asked = _questions(
-            path, kernel, includes=includes, clock_ns=1000 / platform.speeds["clock_mhz"], contract=contract,
-            kernel=kernel, part=platform.part, only=only, flow="vitis",
+            path, kernel, others=others, includes=includes, defines=defines,
+            clock_ns=1000 / platform.speeds["clock_mhz"], contract=contract, kernel=kernel,
+            part=platform.part, only=only, flow="vitis",
         )  # fmt: skip
     except frontend.clang.SourceError as error:
         return [(CheckedPart(kernel, name, None, contract, str(error)), None)]

@@ -27,7 +27,7 @@ def plain(kernel: Kernel, operators: Operators, has_uram: bool) -> Component:
     """A plain kernel of the user's."""
     assert kernel.source is not None
     includes = [str(ENGINE.parent), *map(str, kernel.include)]  # what a source may include of ours, too
-    part = counted("kernel", kernel.name, kernel.source, kernel.name, includes, operators, has_uram)
+    part = counted("kernel", kernel.name, kernel.source, kernel.name, includes, operators, has_uram, kernel.define)
     part.parts.append(Component("ports", "m_axi and control", _ports(kernel, operators), "formula"))
     return part
 
@@ -108,11 +108,18 @@ def _process(unit: Compiled, process: Process, name: str, operators: Operators) 
 
 
 def counted(
-    kind: str, name: str, file: Path, top: str, includes: Sequence[str], operators: Operators, has_uram: bool
+    kind: str,
+    name: str,
+    file: Path,
+    top: str,
+    includes: Sequence[str],
+    operators: Operators,
+    has_uram: bool,
+    defines: Sequence[str] = (),
 ) -> Component:
     """A part from the source of a function; without clang, or if clang refuses it, one whose figures are unknown."""
     try:
-        kernel = frontend.load(file, top, includes=list(includes))
+        kernel = frontend.load(file, top, includes=list(includes), defines=defines)
     except BuildError as error:
         return Component(kind, name, Resources(), "unknown", f"{kind} '{name}' was not counted: {error}")
     uses = source.Counting(kernel, operators).count(intervals(kernel))

@@ -100,6 +100,3 @@ def _output_names(
 
 def _size_rules(sizes: Mapping[str, Any], top: str, names: Sequence[str]) -> dict[str, Rule]:
     return {key: rule(given, f"kernel '{top}': sizes={{'{key}': ...}}", names) for key, given in sizes.items()}
-
-
-

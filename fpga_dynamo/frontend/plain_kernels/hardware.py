@@ -11,9 +11,7 @@ from fpga_dynamo.errors import FpgaError, XclbinError
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.runtime.cards.card import Card, open_beside, reopen
 from fpga_dynamo.runtime.cards.plain_units import Units, has_kernel, units_of
-from xclbin_build import platform as platforms
-from xclbin_build.build import cached_design
-from xclbin_build.design import elaborate
+from xclbin_build.build import cached_design, design_of
 from xclbin_build.progress import shown
 from xclbin_build.recipe import KernelRecipe, Recipe
 from xclbin_build.signature import Argument
@@ -60,7 +58,7 @@ class Hardware:
         if not target.lanes:  # of a device, which holds one xclbin
             return (
                 f"the xclbin has no kernel '{self._top}' with these arguments, and a card holds one xclbin: link "
-                f"[kernel.{self._top}] with source = \"{self._source.name}\" into it"
+                f'[kernel.{self._top}] with source = "{self._source.name}" into it'
             )
         try:
             self.path()
@@ -91,8 +89,9 @@ class Hardware:
     def _build(self) -> Path:
         recipe = Recipe(self._top, self._source.parent, (self._entry,))
         try:
-            design = elaborate(recipe, platforms.load(recipe.platform))
-            return cached_design(design, show=shown(f"kernel '{self._top}' for the emulator, first time only"))
+            return cached_design(
+                design_of(recipe), show=shown(f"kernel '{self._top}' for the emulator, first time only")
+            )
         except xclbin_build.BuildError as error:
             raise XclbinError(f"kernel '{self._top}' cannot be built: {_first_error(str(error))}") from error
 

@@ -239,9 +239,7 @@ class Kernel:
     def _warn(self, error: FpgaError) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(
-                f"kernel '{self.name}' runs by its function cpu=...: {error}", RuntimeWarning, stacklevel=3
-            )
+            warnings.warn(f"kernel '{self.name}' runs by its function cpu=...: {error}", RuntimeWarning, stacklevel=3)
 
     def _on_host(self, given: Sequence[Any]) -> Any:
         assert self._cpu is not None, "whoever chose the host has asked for has_cpu"

@@ -80,35 +80,34 @@ stream_network::stream_network(const std::vector<stream_info>& streams) {
 stream_network::~stream_network() = default;
 
 std::vector<fpga::cu_stream> stream_network::ends(const std::vector<int>& numbers) {
-    std::vector<fpga::cu_stream> found;
-    for (const int number : numbers) {
-        fpga::cu_stream end{};
-        if (number >= 0) {
-            end.fifo = fifos_[static_cast<size_t>(number)].get();
-            end.name = fifos_[static_cast<size_t>(number)]->info().name.c_str();
-            end.depth = fifos_[static_cast<size_t>(number)]->info().depth;
-        }
-        end.open = [](void* f, uint64_t bytes) {
-            const uninterrupted here;
-            return static_cast<fifo*>(f)->open(bytes);
-        };
-        end.write = [](void* f, const void* element) {
-            const uninterrupted here;
-            return static_cast<fifo*>(f)->write(element);
-        };
-        end.read = [](void* f, void* element) {
-            const uninterrupted here;
-            return static_cast<fifo*>(f)->read(element);
-        };
-        end.size = [](void* f) {
-            const uninterrupted here;
-            return static_cast<fifo*>(f)->size();
-        };
-        end.wait = [](void* f, bool for_element) {
-            const uninterrupted here;
-            static_cast<fifo*>(f)->wait(for_element);
-        };
-        found.push_back(end);
+    fpga::cu_stream end{};
+    end.open = [](void* f, uint64_t bytes) {
+        const uninterrupted here;
+        return static_cast<fifo*>(f)->open(bytes);
+    };
+    end.write = [](void* f, const void* element) {
+        const uninterrupted here;
+        return static_cast<fifo*>(f)->write(element);
+    };
+    end.read = [](void* f, void* element) {
+        const uninterrupted here;
+        return static_cast<fifo*>(f)->read(element);
+    };
+    end.size = [](void* f) {
+        const uninterrupted here;
+        return static_cast<fifo*>(f)->size();
+    };
+    end.wait = [](void* f, bool for_element) {
+        const uninterrupted here;
+        static_cast<fifo*>(f)->wait(for_element);
+    };
+    std::vector<fpga::cu_stream> found(numbers.size(), end);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+        if (numbers[i] < 0) continue;
+        fifo& stream = *fifos_[static_cast<size_t>(numbers[i])];
+        found[i].fifo = &stream;
+        found[i].name = stream.info().name.c_str();
+        found[i].depth = stream.info().depth;
     }
     return found;
 }

@@ -115,6 +115,31 @@ void sequential() {
     equal("sequential reader", r.process("listen")->last, 8 + 1 + 1);  // written in 8, read in 9
 }
 
+// ---- an array between two processes ----------------------------------------------------------------------------------
+void in_turn() {
+    sim::restart();
+    int table = 0, sum = 0;
+    hls::stream<int> s("s");
+    {
+        DATAFLOW_BEGIN(turns);
+        PROCESS(turns, talk(s));
+        turns_region.run("fill", [&] { listen(s, table); }, {sim::array_name(table, "table")});
+        turns_region.run("drain",
+                         [&] {
+                             sum = 2 * table;
+                             sim::take_cycles({"drain", 4});
+                         },
+                         {sim::array_name(table, "table"), sim::array_name(s, "s")});
+    }
+    equal("sum in turn", sum, 6);
+    equal("a stream is no array", sim::array_name(s, "s"), static_cast<const char*>(nullptr));
+    const sim::report r = sim::take_report();
+    if (!sim::COUNTING) return;
+    equal("fill starts with the region", r.process("fill")->first, 0);
+    equal("drain starts when fill has ended", r.process("drain")->first, r.process("fill")->last);
+    equal("drain ends", r.process("drain")->last, r.process("fill")->last + 4);
+}
+
 // ---- a diamond: two ways from fork to join, one of which holds everything back ---------------------------------------
 const int BRANCH = 16;
 template <int DEPTH>
@@ -279,6 +304,7 @@ int main() {
         pairs<64>(n);
     }
     sequential();
+    in_turn();
     equal("deep diamond", diamond<BRANCH>(), std::string());
     // The writes of a cycle wait for each other. Without cycles, the last element has gone one way when the other is full.
     says("shallow diamond", diamond<BRANCH - (sim::COUNTING ? 1 : 2)>(), "fork waits to write 'fast', which is full");

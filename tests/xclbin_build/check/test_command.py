@@ -93,6 +93,22 @@ def test_processes_of_a_region_are_checked_one_by_one(tmp_path: Path) -> None:
     assert found == {"read": (1, ""), "pairs": (2, "stream"), "VITIS_LOOP_19_1": (1, "")}
 
 
+@pytest.mark.parametrize("command", ["check", "estimate"])
+def test_a_recipe_with_macros_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc" / "sizes.hpp").write_text("#define LENGTH (16 * FACTOR)\n")
+    (tmp_path / "top.cpp").write_text('#include "sizes.hpp"\n' + SUM.replace("64", "LENGTH"))
+    recipe = tmp_path / "my.toml"
+    recipe.write_text('[kernel.top]\nsource = "top.cpp"\ninclude = ["inc"]\ndefine = ["FACTOR=4"]\n')
+    main([command, "--recipe", str(recipe), "--platform", "u250", "--json"])
+    said = capsys.readouterr()
+    assert "FACTOR" not in said.out + said.err and "not counted" not in said.out
+    document = json.loads(said.out)
+    if command == "check":
+        (part,) = document["parts"]
+        assert part["loops"] and not part.get("note")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -18,7 +18,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.views import is_lowerable_view
 from fpga_dynamo.ir.graph import GraphInfo, is_effectful, is_view, module_path, value
-from fpga_dynamo.ir.plain_kernels import PlainKernel, is_item_of_kernel, plain_kernel, refusals
+from fpga_dynamo.ir.plain_kernels import PlainKernel, Refusals, is_item_of_kernel, plain_kernel, refusals
 from fpga_dynamo.lowering.passes.select.claim import Claims
 from fpga_dynamo.lowering.passes.select.segment import (
     Segment,
@@ -67,13 +67,14 @@ def partition(
     either side then, so the time that a launch would cost decides nothing here.
     """
     matches = list(claims.matches)
-    reasons = _reasons(graph, claims)
+    refused = refusals(graph.module, graph.target)
+    reasons = _reasons(graph, claims, refused)
     if granularity != "launch":
-        segments = _segments(graph, matches, machine, granularity)
+        segments = _segments(graph, matches, machine, refused, granularity)
         return Partition(segments, reasons, sum(segment.is_launch for segment in segments))
     greedy_launches: int | None = None
     while True:
-        segments = _segments(graph, matches, machine)
+        segments = _segments(graph, matches, machine, refused)
         if greedy_launches is None:
             greedy_launches = sum(segment.is_launch for segment in segments)
         losing = [] if greedy else [s for s in segments if s.on_card and s.ps_seconds < s.seconds]
@@ -88,9 +89,8 @@ def partition(
                     reasons[node] = _price(segment, graph)
 
 
-def _reasons(graph: GraphInfo, claims: Claims) -> dict[Node, str]:
+def _reasons(graph: GraphInfo, claims: Claims, refused: Refusals) -> dict[Node, str]:
     """Why nodes are on the PS; those that a plain kernel computes are not."""
-    refused = refusals(graph.module, graph.target)
     reasons = {node: why for node, why in claims.reasons.items() if refused.get(node, "") is not None}
     reasons.update({node: why for node, why in refused.items() if why is not None and node not in graph.claimed})
     return reasons
@@ -108,7 +108,7 @@ def _price(segment: Segment, graph: GraphInfo) -> str:
 
 
 def _segments(
-    graph: GraphInfo, matches: Sequence[Match], machine: Machine, granularity: str = "launch"
+    graph: GraphInfo, matches: Sequence[Match], machine: Machine, refused: Refusals, granularity: str = "launch"
 ) -> list[Segment]:
     match_of = {node: match for match in matches for node in match.nodes}
     kernels = {kernel.name: kernel for kernel in graph.target.kernels}
@@ -116,7 +116,6 @@ def _segments(
     kernel_of: dict[Match, str] = {}
     bases = _bases(graph, match_of)
     grouped: dict[tuple[int, str | None], Segment] = {}
-    refused = refusals(graph.module, graph.target)
     last_effect = 0
     eager_constants = _constants_of_eager(graph, match_of, bases)
     for node in graph.module.graph.nodes:
