@@ -25,7 +25,7 @@ from xclbin_build import platform, recipe
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("fpga_dynamo", "xclbin_build", "hls_kernels")
-_READ = re.compile(r'(?:environ(?:\.get\(|\[|\.pop\()|getenv\(|STATUS_VARIABLE = )\s*"([A-Z][A-Z0-9_]+)"')
+_READ = re.compile(r'(?:environ(?:\.get\(|\[|\.pop\()|getenv\(|[A-Z]_VARIABLE = )\s*"([A-Z][A-Z0-9_]+)"')
 _FORMATS = (".xclbin", ".toml", ".json", ".csv", ".parquet", ".svg", ".png", ".html", ".md")
 _SHOWN_BY_HELP = {"--help", "--backend"}
 """Of every command; and what only developers of the package use, which --help leaves out."""
@@ -73,6 +73,7 @@ def _command_line() -> dict[str, tuple[str, ...]]:
 
 
 def _variables() -> set[str]:
+    """Read by name, or by a constant such as KEY_VARIABLE."""
     found: set[str] = set()
     for folder in SOURCES:
         for path in (ROOT / folder).rglob("*"):

@@ -332,8 +332,8 @@ class Mixed(nn.Module):
         return torch.where(x > 0, x, torch.arange(16.0)).to(torch.float64)
 
 
-QUICK = ["lowering", "backward for all sizes"]
-MORE = ["lowering for all sizes", "decomposition", "backward"]
+QUICK = ["lowering"]
+MORE = ["backward for all sizes", "lowering for all sizes", "decomposition", "backward"]
 
 
 @pytest.mark.parametrize("stage", [*QUICK, *(pytest.param(stage, marks=EXTENDED) for stage in MORE)])

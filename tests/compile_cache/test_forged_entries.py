@@ -75,7 +75,7 @@ def test_artifacts_of_a_stranger_do_not_reach_the_cache(xclbin: str, cache: Path
 
 def test_a_key_that_others_can_read_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = tmp_path / "key"
-    monkeypatch.setenv(seal.KEY_VARIABLE, str(key))
+    monkeypatch.setenv("FPGA_DYNAMO_CACHE_KEY", str(key))
     made = store.parse("a", seal.serialise("a", {"x": 1}))
     seal.check(made.header, made.raw)
     assert key.stat().st_mode & 0o777 == 0o600 and key.stat().st_size == 32

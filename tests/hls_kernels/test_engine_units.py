@@ -96,6 +96,8 @@ def test_some_unit_is_idle_and_some_waits_for_its_peers() -> None:
     assert 0 < len(waiting) < len(commands)
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_without_waiting_for_peers_results_are_wrong() -> None:
     built = built_for("everything", 4)
     for commands in built.lists:
@@ -174,6 +176,8 @@ def assert_model_agrees(found: Outcome, within: float = SUM_WITHIN) -> None:
     assert off <= COMMANDS_WITHIN * found.cycles
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_the_model_knows_what_four_units_cost_each_other() -> None:
     found = measure("resnet18", "u250", units=4, check=False)
     assert_model_agrees(found)

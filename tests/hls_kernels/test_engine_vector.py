@@ -126,6 +126,8 @@ def test_the_command_is_the_kernel_s_record() -> None:
         assert isinstance(value, float) == (theirs.type == "float"), theirs.name
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
     """Of commands alone: (operation, heads, pixels, channels, lines of a group)."""
     sizes = EngineSizes(2, 16, vector_lanes=8, vector_depth=2048, vector_blocks=64, gather=True)

@@ -41,6 +41,8 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
     return {name: float(value) for name, value in (line.split() for line in result.stdout.splitlines())}
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("source", MEASURED)
 def test_measured(source: str, figures: dict[str, float]) -> None:
     off = {
@@ -51,6 +53,8 @@ def test_measured(source: str, figures: dict[str, float]) -> None:
     assert not off, f"{source}: {off}"
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_what_nobody_measured(figures: dict[str, float]) -> None:
     """Bounds of reason for what no publication was found for: bursts pay, and turning the bus round costs."""
     for kind, peak in (("ddr4", 19.2), ("hbm", 14.4)):

@@ -15,6 +15,8 @@ from tests.lowering.lowering_cases import GREEDY
 EXAMPLES = 25
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_random_networks() -> None:
     report = fuzz_quantised(EXAMPLES, seed=1, options=GREEDY)
     assert not report.failures, str(report)

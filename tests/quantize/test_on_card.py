@@ -35,6 +35,8 @@ def test_a_transformer_layer() -> None:
     runs_whole(layer, [torch.randn(2, 16, 64) for _ in range(3)])
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_an_encoder_whose_sequences_come_first() -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(64, 4, 128, activation="relu", norm_first=True)

@@ -11,6 +11,7 @@ from fpga_dynamo.runtime.observe import trace
 from fpga_dynamo.runtime.observe.trace import ApplicationEvent, CommandEvent, TaskEvent, TraceRecorder
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, Task, TaskGraph
+from tests.marks import EXTENDED
 from tests.runtime.systems import host, nothing, single, unit
 
 
@@ -113,7 +114,9 @@ def synthetic(tasks: int, programs: int, pes: int = 4) -> TraceRecorder:
     return recorder
 
 
-@pytest.mark.parametrize(("tasks", "programs"), [(0, 1), (1, 1), (2, 2), (2000, 3), (200, 40)])
+@pytest.mark.parametrize(
+    ("tasks", "programs"), [(0, 1), (1, 1), (2, 2), pytest.param(2000, 3, marks=EXTENDED), (200, 40)]
+)
 def test_gantt_is_a_png_with_colours(tmp_path: Path, tasks: int, programs: int) -> None:
     from matplotlib.image import imread
 

@@ -14,6 +14,7 @@ from examples.soc.workloads import WORKLOADS, detection, doppler, mitigation, sp
 from examples.soc.workloads.readout import one_thread
 from fpga_dynamo.runtime.application import Application
 from fpga_dynamo.tools.task_graph import task_graph
+from tests.marks import EXTENDED
 
 SMALL = ("pulse_doppler", "temporal_mitigation", "wifi_tx", "speech")
 """Whose tasks are made again operator by operator; of the others layers are enough."""
@@ -152,7 +153,9 @@ def test_quadrature_phase_shift_keying() -> None:
 # --- any unit ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=EXTENDED if name == "detection" else ()) for name in WORKLOADS]
+)
 def test_on_the_card_and_on_any_unit_the_answer_is_eagers(name: str) -> None:
     tolerance = TOLERANCE.get(name, 2e-6)
     assert difference(compiled(name, partition="greedy"), eager(name)) < tolerance

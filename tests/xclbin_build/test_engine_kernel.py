@@ -14,6 +14,7 @@ import torch
 import xclbin_build
 from fpga_dynamo.codegen.requantize import channels, factor
 from hls_kernels import ROOT
+from tests.marks import EXTENDED
 from tests.xclbin_build.cu_card import Card, Refused, aligned, encode
 from xclbin_build import read
 from xclbin_build.build import load_design
@@ -148,7 +149,7 @@ def test_command_of_the_vector_side_on_the_software_card(card: Card) -> None:
         start(card, product)
 
 
-@pytest.mark.parametrize(("element", "lanes"), [("bfloat16", 2), ("float32", 0)])
+@pytest.mark.parametrize(("element", "lanes"), [("bfloat16", 2), pytest.param("float32", 0, marks=EXTENDED)])
 def test_engines_of_other_elements_build(element: str, lanes: int, tmp_path: Path) -> None:
     path = tmp_path / "engine.toml"
     path.write_text(f'name = "e"\n[kernel.array]\nengine = "4x16x8"\nelement = "{element}"\nvector_lanes = {lanes}\n')
