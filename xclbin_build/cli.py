@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 
 from . import platform as platforms
+from . import pragma_lint, scaffold, vpp
 from . import recipe as recipes
-from . import scaffold, vpp
 from .axlf import read
 from .build import build_design, check_output, design_of, load_design
 from .check import command as check
@@ -113,6 +113,7 @@ def _build(words: list[str]) -> int:
         vitis.check_directory(options.sources_only)  # before the estimate, which takes half a minute
     else:
         check_output(options.output)
+    _check_pragmas(design, options, console)
     fit_check = options.target not in EMULATED and not options.no_fit_check and not options.csynth
     if fit_check and design.platform.regions:
         fitting = check_fit(design)
@@ -145,6 +146,16 @@ def _build(words: list[str]) -> int:
     return 0
 
 
+def _check_pragmas(design: Design, options: argparse.Namespace, console: Console) -> None:
+    """Names mistakes in pragmas; a build for hardware, which takes hours, is refused."""
+    found = pragma_lint.check_design(design)
+    if found and options.target not in EMULATED and not options.no_pragma_check:
+        more = f" There are {len(found) - 1} more." if len(found) > 1 else ""
+        raise RecipeError(f"{found[0]}{more} Mend the pragma, or build with --no-pragma-check.")
+    for finding in found:
+        console.print(f"pragma: {_plain(str(finding))}", highlight=False, soft_wrap=True)
+
+
 def _sources(parser: argparse.ArgumentParser, words: list[str]) -> tuple[argparse.Namespace, Design, tuple[str, ...]]:
     """The options, the design and what has no effect, of a command line that names sources as v++'s do."""
     for_sources = argparse.ArgumentParser(parents=[parser], add_help=False, prog=parser.prog)
@@ -172,6 +183,7 @@ def _check_options(options: argparse.Namespace) -> None:
             options.no_fit_check and emulated,
             "only --target hw and hw_emu check whether a design fits",
         ),
+        ("--no-pragma-check", options.no_pragma_check and emulated, "only --target hw and hw_emu stop at a pragma"),
     ):
         if useless:
             raise RecipeError(f"{name} has no effect here: {why}; leave it out.")
@@ -210,6 +222,9 @@ def _parser() -> argparse.ArgumentParser:
         "--no-fit-check",
         action="store_true",
         help="build for a card even if the estimate says that the design does not fit",
+    )
+    parser.add_argument(
+        "--no-pragma-check", action="store_true", help="build for a card even if a pragma has an unknown word or name"
     )
     parser.add_argument(
         "--sanitize",

@@ -6,12 +6,13 @@ import argparse
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
 from .. import platform as platforms
-from .. import qor
+from .. import pragma_lint, qor
 from .. import recipe as recipes
 from ..arguments import positive_number
 from ..build import load_design
@@ -31,10 +32,12 @@ def run(words: list[str]) -> int:
     _check_options(options)
     clang.find()
     if options.source:
-        checked = Checked(_source(options))
+        folders = [Path(folder) for folder in options.include]
+        checked = Checked(_source(options), pragma_lint.check_files(options.source, folders))
     elif options.recipe is not None or options.platform is not None:
         recipe = recipes.own(platforms.load(options.platform).name) if options.recipe is None else options.recipe
-        checked = check_design(load_design(recipe, {}, options.platform), options.process)
+        design = load_design(recipe, {}, options.platform)
+        checked = replace(check_design(design, options.process), pragmas=pragma_lint.check_design(design))
     else:
         raise RecipeError("give a source, --recipe or --platform, such as: xclbin-build check vadd.cpp --top vadd")
     if options.json:

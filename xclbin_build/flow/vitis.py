@@ -17,6 +17,7 @@ from ..cache import build_directory, digest, locked
 from ..design import Design
 from ..errors import BuildError, RecipeError, ToolchainError, XclbinError, did_you_mean
 from ..generate import hls_sources, stage, user_directories
+from ..includes import files_of
 from ..manifest import describe, encode
 from ..platform import NO_PART
 from ..toolchain import process
@@ -24,7 +25,6 @@ from ..toolchain.compiler import find_compiler
 from ..trusted_path import remove_untrusted
 from . import commands, config, script, tools
 from .boards import Package, write_package
-from .includes import files_of
 from .steps import Outcome, Step, StepProgress, run_steps
 
 _WORDS = 12  # lines of a compiler that are shown
