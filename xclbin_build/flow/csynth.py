@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import ToolchainError
 from ..hls.resources import Resources
@@ -133,6 +134,19 @@ def lines(reports: Sequence[Synthesis]) -> Iterator[str]:
             if loop.ii is not None:
                 depth = "?" if loop.depth is None else loop.depth
                 yield f"  {loop.module}.{loop.name}: II {loop.ii}, depth {depth}"
+
+
+def achieved(reports: Sequence[Synthesis]) -> dict[str, Any]:
+    """What a manifest says of the reports, by kernel; of several instances of a loop the slowest counts."""
+    found: dict[str, Any] = {}
+    for one in reports:
+        loops: dict[str, dict[str, int | None]] = {}
+        for loop in one.loops:
+            before = loops.get(loop.name, {}).get("ii") or 0
+            if loop.ii and loop.ii > before:
+                loops[loop.name] = {"ii": loop.ii, "depth": loop.depth or None}
+        found[one.top] = {"target_ns": one.target_ns, "estimated_ns": one.estimated_ns, "loops": loops}
+    return found
 
 
 def _loops(module: str, performance: ElementTree.Element) -> Iterator[Loop]:
