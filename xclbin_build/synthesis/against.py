@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -153,13 +153,11 @@ def _loops(report: csynth.Synthesis, parts: list[CheckedPart]) -> list[LoopRow]:
             rows[loop.name] = LoopRow(report.top, loop.name, asked, by, loop.ii, None, depth)
     for name, wanted in (contract or qor.Contract({}, {})).loops.items():
         rows.setdefault(name, LoopRow(report.top, name, wanted.ii, "contract", None, None, wanted.depth))
-    for loop in said:
-        label = _label(loop.name, rows)
+    for one in said:
+        label = _label(one.name, rows)
         row = rows.get(label) or LoopRow(report.top, label, None, "", None, None)
-        if row.synthesized is None or (loop.ii or 0) > row.synthesized:  # of several instances the slowest
-            rows[label] = LoopRow(
-                report.top, label, row.asked, row.by, row.checked, loop.ii, row.depth_asked, loop.depth
-            )
+        if row.synthesized is None or (one.ii or 0) > row.synthesized:  # of several instances the slowest
+            rows[label] = replace(row, synthesized=one.ii, depth=one.depth)
     return list(rows.values())
 
 
