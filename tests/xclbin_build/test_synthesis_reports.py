@@ -97,6 +97,28 @@ def test_reports_are_read(tmp_path: Path) -> None:
     assert kernels.kernels["vadd"].table() == {"dsp": 4, "bram36": 2.5, "uram": 0, "lut": 2201, "ff": 3311}
 
 
+SUMMARY = """
+== Synthesis Summary Report of 'vadd'
+    * Version:        2023.1.1 (Build 1)
+    * Project:        p
+    * Solution:       s (Vitis Kernel Flow Target)
+    * Target device:  xcu250-figd2104-2L-e
++ Performance & Resource Estimates:
+    |     Modules & Loops | Issue|      | Latency | Latency| Iteration|         | Trip |          |
+    | + vadd              | -| 0.10| -| -| -| -| -| no| 5 (~0%)| -| 900 (~0%)| 800 (~0%)| -|
+    |  o copy             | -| 2.43| 100| 3.3e2| 9| 2| 32| yes| -| -| -| -| -|
+"""
+
+
+def test_a_text_report_serves_where_there_is_no_xml(tmp_path: Path) -> None:
+    (tmp_path / "csynth.rpt").write_text(SUMMARY)
+    assert csynth.load(tmp_path) == []
+    (tmp_path / "vadd_csynth.rpt").write_text("    |ap_clk  |  3.33 ns|  2.433 ns|     0.90 ns|\n")
+    (one,) = csynth.load(tmp_path)
+    assert (one.top, one.target_ns, one.estimated_ns, one.version) == ("vadd", 3.33, 2.433, "2023.1")
+    assert one.loops == (csynth.Loop("vadd", "copy", 2, 9, None),)
+
+
 def test_a_damaged_report_is_a_sentence(tmp_path: Path) -> None:
     folder = reports(tmp_path, {})
     path = folder / "vadd.hls" / "syn" / "csynth.xml"

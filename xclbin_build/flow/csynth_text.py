@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+AP_CLOCK = re.compile(r"\|\s*ap_clk\s*\|\s*([\d.]+) ns\s*\|\s*([\d.]+) ns")
+"""The clock's target and estimate, in the report of a function."""
 AP_CLK = re.compile(r"\|\s*ap_clk\s*\|\s*([\d.]+) ns")
 
 
