@@ -31,7 +31,7 @@ from fpga_dynamo.quantize.operators import (
     SCALINGS,
     SOFTMAX,
     VALUES,
-    Product,
+    QuantizedProduct,
     is_float,
     is_image_product,
     is_image_sum,
@@ -172,7 +172,7 @@ class FPGAQuantizer(Quantizer):
     def _activation(self, node: Node) -> QuantizationSpec:
         return self.specs.symmetric if moved(node) in self._symmetric else self.specs.activation
 
-    def _product(self, node: Node, product: Product, taken: set[Node]) -> None:
+    def _product(self, node: Node, product: QuantizedProduct, taken: set[Node]) -> None:
         data, second = node.args[:2]
         if not (isinstance(data, Node) and isinstance(second, Node) and is_float(data) and is_float(second)):
             return

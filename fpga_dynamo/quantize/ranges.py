@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.quantize.capture import Watch
+from fpga_dynamo.quantize.capture import LayerWatch
 from fpga_dynamo.quantize.operators import JOINS, MOVES, is_float, is_parameter
 from fpga_dynamo.torch_internals.pytree import tree_leaves
 
@@ -76,7 +76,7 @@ def _ranges(graph: GraphModule, parts: set[Node], calls: Iterable[list[Any]]) ->
 
     with torch.no_grad():
         for flat in calls:
-            watch = Watch(graph, see)
+            watch = LayerWatch(graph, see)
             for node, value in zip((n for n in graph.graph.nodes if n.op == "placeholder"), flat, strict=False):
                 see(node, value)
             watch.run(*flat, enable_io_processing=False)

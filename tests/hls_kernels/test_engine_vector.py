@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, interleaved, vector_cycles
 from hls_kernels import ROOT
@@ -152,4 +152,4 @@ def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
             command = replace(interleaved(pixels, pixels, (1, 1)), heads=(1, heads), group_lines=lines)
         elif words:
             command = replace(command, runs=-(-pixels // words[0]), taken=(2 * pixels, 0))
-        assert abs(vector_cycles(command, sizes, Memory(1e6, 60, 60)) / counted - 1) < 0.05, sizes_of
+        assert abs(vector_cycles(command, sizes, MemoryTiming(1e6, 60, 60)) / counted - 1) < 0.05, sizes_of

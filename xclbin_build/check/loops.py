@@ -12,7 +12,7 @@ from ..hls.instance import FULL, Instance
 from ..hls.processes import Process
 from . import bursts, dependences, storage
 from .accesses import Accesses, Bound
-from .interval import Scheduler, components
+from .interval import LoopScheduler, components
 from .nests import Nests
 from .timing import Cost, Timing
 
@@ -275,7 +275,7 @@ class _Checker:
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False
         bounds = accesses.bounds(in_burst) + self._turns(found.bursts)
-        interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, bounds)
+        interval = LoopScheduler(made, self.timing.period_ns).run(found.target_ii, bounds)
         found.depth = interval.depth + sum(int(self.longest(blocks)) for blocks in self._nests.last(loop))
         trips = found.trips[1] if found.trips else None
         if not found.pipelined:

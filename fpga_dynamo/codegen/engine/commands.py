@@ -17,10 +17,10 @@ from fpga_dynamo.ir.weights import Packer, WeightBuffer
 from .choose import DoesNotFitError
 from .command import NO_OPERAND, Flags, IdleCommand, MacCommand, Order, Peers
 from .cycles import PARAMS_LINES
-from .layout import Region
-from .maps import Images, Map, RefusedError
+from .layout import LineRegion
+from .maps import Map, MapImages, RefusedError
 from .owners import Owners
-from .parts import Part, Turned, sums_lines
+from .parts import CommandPart, Turned, sums_lines
 from .sizes import CHANNELS
 from .split import Share, shares, vector_shares
 from .target import EngineTarget
@@ -61,8 +61,8 @@ class Lists:
 
     launches: list[list[Emitted]] = field(default_factory=list)
     packs: dict[int, WeightBuffer] = field(default_factory=dict)
-    maps: Region = field(default_factory=Region)
-    weights: Region = field(default_factory=Region)
+    maps: LineRegion = field(default_factory=LineRegion)
+    weights: LineRegion = field(default_factory=LineRegion)
 
 
 class CommandEmitter(Packer):
@@ -105,7 +105,7 @@ class CommandEmitter(Packer):
 
     # --- places -------------------------------------------------------------------------------------------------------
 
-    def at(self, where: Images) -> int:
+    def at(self, where: MapImages) -> int:
         """The line at which something begins; the map gets its place."""
         return self.place(where.map) + where.line
 
@@ -137,13 +137,13 @@ class CommandEmitter(Packer):
     def mac(
         self,
         command: MacCommand,
-        x: Images,
-        out: Images,
+        x: MapImages,
+        out: MapImages,
         params: Callable[[MacCommand, int], int],
-        weight: Callable[[Part], int] | None = None,
+        weight: Callable[[CommandPart], int] | None = None,
         *,
-        second: Images | None = None,
-        residual: Images | None = None,
+        second: MapImages | None = None,
+        residual: MapImages | None = None,
         macs: int = 0,
     ) -> None:
         """Cuts a command for the engine and appends it, in several parts where it does not fit (parts.py).
@@ -228,7 +228,7 @@ class CommandEmitter(Packer):
         return found
 
     def vector(
-        self, command: VectorCommand, x: Images, out: Images, params: int = 0, other: Images | None = None
+        self, command: VectorCommand, x: MapImages, out: MapImages, params: int = 0, other: MapImages | None = None
     ) -> None:
         """Cuts a command of the vector side and appends it. Raises DoesNotFitError before anything is appended."""
         command = replace(command, input=self.at(x), input_after=self.after(x.map), output=self.at(out), params=params)

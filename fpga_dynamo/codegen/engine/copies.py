@@ -8,8 +8,8 @@ from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
 from fpga_dynamo.ir.view import Buffer, View, ceil_div, dense, numel
 
 from .commands import CommandEmitter
-from .gather import LINE_RUNS, Gather, Index, compact, copied, pack_runs, transposed
-from .maps import Images, Map, RefusedError, as_map, dense_view, images_of, rows_of
+from .gather import LINE_RUNS, EngineGather, Index, compact, copied, pack_runs, transposed
+from .maps import Map, MapImages, RefusedError, as_map, dense_view, images_of, rows_of
 from .reorder import reordered
 from .sizes import CHANNELS
 from .vector import VectorCommand, VectorOperation
@@ -37,15 +37,15 @@ class CopyEmitter(CommandEmitter):
         of = Map(numel(size[:-2]), size[-2], size[-1], self.sizes, name)
         return View(of, tuple(size), (*(IMAGE * step for step in dense(size[:-2])), PIXEL, CHANNEL))
 
-    def rows(self, view: View, what: str) -> Images:
+    def rows(self, view: View, what: str) -> MapImages:
         """:func:`rows_of` a view, or of a copy that has an order in which they can be read."""
         return rows_of(self._readable(view, what, rows_of), what)
 
-    def images(self, view: View, what: str) -> Images:
+    def images(self, view: View, what: str) -> MapImages:
         """:func:`images_of` a view, or of a copy that has an order in which they can be read."""
         return images_of(self._readable(view, what, images_of), what)
 
-    def _readable(self, view: View, what: str, read: Callable[[View, str], Images]) -> View:
+    def _readable(self, view: View, what: str, read: Callable[[View, str], MapImages]) -> View:
         try:
             read(view, what)
         except RefusedError:
@@ -110,7 +110,7 @@ class CopyEmitter(CommandEmitter):
         for command in transposed(source, target, of, to, self.sizes, what):
             self.gather(command, s, t, filling=filling)
 
-    def gather(self, of: Gather, x: Map, out: Map, *, filling: int = 0) -> None:
+    def gather(self, of: EngineGather, x: Map, out: Map, *, filling: int = 0) -> None:
         """A command that gathers words of a map. filling: of words that have no source."""
         runs = tuple((int(run.source), run.first, run.words) for run in of.runs)
         name = f"{len(runs)} runs of {out.name}"

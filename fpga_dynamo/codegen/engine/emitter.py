@@ -17,7 +17,7 @@ from fpga_dynamo.ir.view import View
 
 from .copies import CopyEmitter
 from .gather import ConstantLayout, pack_constant
-from .maps import Images, Map, RefusedError, as_map, dense_view
+from .maps import Map, MapImages, RefusedError, as_map, dense_view
 from .sizes import CHANNELS, LINE_BYTES
 from .target import EngineTarget
 
@@ -118,7 +118,7 @@ class EngineEmitter(CopyEmitter):
             )
         return self.given[key]
 
-    def patches(self, node: Node, patch: tuple[int, int]) -> Images | None:
+    def patches(self, node: Node, patch: tuple[int, int]) -> MapImages | None:
         """The image that the host writes for `node` with patches of pixels as channels; None if a command writes it."""
         if not self.is_given(node):
             return None
@@ -128,7 +128,7 @@ class EngineEmitter(CopyEmitter):
             of_pixel = channels * patch[0] * patch[1]
             self.given[key] = Map(images, rows * columns, of_pixel, self.sizes, node.name, patch=patch)
         found = self.given[key]
-        return Images(found, images, found.channels, rows, columns)
+        return MapImages(found, images, found.channels, rows, columns)
 
     def result(self, node: Node, size: Sequence[int] | None = None) -> View:
         """A map for the value of `node`, or the place that somebody has for it. size: the value's, seen again."""

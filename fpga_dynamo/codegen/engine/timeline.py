@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fpga_dynamo.ir.view import ceil_div
 
 from .bank import Bank
-from .command import Band, Geometry, IdleCommand, MacCommand, Peers
+from .command import Band, CommandGeometry, IdleCommand, MacCommand, Peers
 from .cycles import (
     BEHIND_WRITES,
     BURST,
@@ -23,7 +23,7 @@ from .cycles import (
     STORE,
     TURN,
     WINDOW,
-    Memory,
+    MemoryTiming,
     bursts,
     cycles,
     find_tiles,
@@ -84,10 +84,10 @@ class _Load:
     """A window that is to be loaded: of a command of the list, for the rows of a band, the number-th of a head."""
 
     index: int
-    geometry: Geometry
+    geometry: CommandGeometry
     band: int
     number: int
-    memory: Memory
+    memory: MemoryTiming
 
     @property
     def cost(self) -> float:
@@ -110,7 +110,7 @@ class Timeline:
     met: of a unit that has peers, the cycles in which all of them have done with a command.
     """
 
-    def __init__(self, sizes: EngineSizes, memory: Memory, met: Sequence[float] = ()) -> None:
+    def __init__(self, sizes: EngineSizes, memory: MemoryTiming, met: Sequence[float] = ()) -> None:
         self.sizes, self.memory, self._met = sizes, memory, met
         self._seen = memory  # by the command that is being added
         self.ends: list[float] = []
@@ -223,7 +223,7 @@ class Timeline:
         """When all units have done with the command that made an operand, if others have made a part of it."""
         return [self._met[len(self._stores) - after] + _MEET] if after and operand in peers else []
 
-    def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> float:
+    def _out(self, g: CommandGeometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> float:
         """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of.
 
         Answers when the bursts are stored after which what was stored before is told of.
@@ -260,7 +260,7 @@ class Timeline:
 
     def _expect(self, command: MacCommand, index: int) -> int:
         """Notes the windows that a command loads; answers the number of its first."""
-        g, first = Geometry(command, self.sizes), len(self._loads)
+        g, first = CommandGeometry(command, self.sizes), len(self._loads)
         for _head in range(g.heads):
             loads, memory = range(g.window_loads), seen(command, self.sizes, self.memory)
             self._loads += [_Load(index, g, load % g.windows % g.bands, load, memory) for load in loads]
@@ -309,7 +309,7 @@ class Timeline:
         self._windows.append(self._window)
         return True
 
-    def _load_set(self, g: Geometry, index: int, ready: float, sets: dict[int, float]) -> int:
+    def _load_set(self, g: CommandGeometry, index: int, ready: float, sets: dict[int, float]) -> int:
         number = self._set_number
         self._set_number += 1
         lines, took = set_load(g, index)
@@ -336,7 +336,7 @@ class _Step:
     last_set: bool
 
 
-def _passes(g: Geometry) -> Sequence[tuple[int, int, _Step]]:
+def _passes(g: CommandGeometry) -> Sequence[tuple[int, int, _Step]]:
     """Of a head: (outer, inner) indices of windows and sets, and what changes with each."""
     result = []
     outer, inner = (g.sets, g.windows) if g.sets_outside else (g.windows, g.sets)
@@ -347,12 +347,12 @@ def _passes(g: Geometry) -> Sequence[tuple[int, int, _Step]]:
     return result
 
 
-def ends(commands: Sequence[Command], sizes: EngineSizes, memory: Memory) -> list[float]:
+def ends(commands: Sequence[Command], sizes: EngineSizes, memory: MemoryTiming) -> list[float]:
     """The cycles in which the commands of a list end."""
     return ends_together([commands], sizes, memory)
 
 
-def ends_together(lists: Sequence[Sequence[Command]], sizes: EngineSizes, memory: Memory) -> list[float]:
+def ends_together(lists: Sequence[Sequence[Command]], sizes: EngineSizes, memory: MemoryTiming) -> list[float]:
     """The cycles in which the commands of a list for each unit end, on the slowest unit. memory: of one bank."""
     met: list[float] = []
     memory = replace(memory, units=len(lists))

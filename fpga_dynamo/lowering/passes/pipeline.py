@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.codegen.eager import Part, extract, whole
+from fpga_dynamo.codegen.eager import EagerPart, extract, whole
 from fpga_dynamo.codegen.engine.target import features
 from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
 from fpga_dynamo.ir.elements import BEAT_BYTES
@@ -267,7 +267,7 @@ def _link(tasks: list[Task], segments: list[Segment]) -> None:
             raise InternalError(f"task {task.name} depends on a later one")
 
 
-def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[Part, list[Node]]:
+def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[EagerPart, list[Node]]:
     """The graph's results from what tasks made and from its inputs: views, and values handed through."""
     made = {node for task in tasks for node in task.writes}
     return extract(

@@ -15,7 +15,7 @@ import numpy as np
 
 from fpga_dynamo.ir.launch import CommandList, Form
 from fpga_dynamo.ir.program import CardTask, Program
-from fpga_dynamo.ir.sizes.code import Source, checker
+from fpga_dynamo.ir.sizes.code import FunctionSource, checker
 from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
 from fpga_dynamo.ir.view import Buffer, Role, numel
@@ -29,7 +29,7 @@ class FormMaker:
         patches = task.code.patches
         assert patches is not None, "a program with symbolic sizes must keep its size-dependent records"
         self._task = task
-        source = Source(symbols)
+        source = FunctionSource(symbols)
         begins, ends = _lay_out(task, source)
         words = [
             f"{begins[buffer]} * {buffer.element.lanes} + {source.name(offset)}" for _, buffer, offset in patches.arena
@@ -59,7 +59,7 @@ class FormMaker:
         return Form(code, bound[:count], bound[count:], beats, output_end, input_end)
 
 
-def _lay_out(task: CardTask, source: Source) -> tuple[dict[Buffer, str], list[str]]:
+def _lay_out(task: CardTask, source: FunctionSource) -> tuple[dict[Buffer, str], list[str]]:
     """Names of the places of all buffers in the arena; and of the ends of its outputs, inputs, and its own."""
     begins: dict[Buffer, str] = {}
     after: dict[Buffer, str] = {}
@@ -85,7 +85,7 @@ def _lay_out(task: CardTask, source: Source) -> tuple[dict[Buffer, str], list[st
     return begins, ends
 
 
-def _tuple(source: Source, numbers: Sequence[Number]) -> str:
+def _tuple(source: FunctionSource, numbers: Sequence[Number]) -> str:
     return f"({''.join(source.name(number) + ', ' for number in numbers)})"
 
 

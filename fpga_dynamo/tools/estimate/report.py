@@ -16,7 +16,7 @@ from fpga_dynamo.tools.estimate import hardware, model
 from fpga_dynamo.tools.estimate.accuracy import Error
 from fpga_dynamo.tools.estimate.counting import Counted, EngineCard, SharedCard, counted
 from fpga_dynamo.tools.estimate.figures import Figures, HostNode, figures, modelled
-from fpga_dynamo.tools.estimate.hardware import EstimateError, Resources
+from fpga_dynamo.tools.estimate.hardware import DesignResources, EstimateError
 from fpga_dynamo.tools.estimate.linking import Link, links
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
 
@@ -25,7 +25,7 @@ _ROWS = 20
 
 
 @dataclass(frozen=True)
-class Counting:
+class Simulation:
     """What the cycle simulator adds to the estimate.
 
     model_ms: the cost model's latency.
@@ -55,10 +55,10 @@ class Report:
     calibration: str
     clock_mhz: float
     figures: Figures
-    resources: Resources
+    resources: DesignResources
     links: tuple[Link, ...]
     basis: dict[str, str]
-    counted: Counting | None = None
+    counted: Simulation | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """In types that JSON knows; `figures` are keys of their own."""
@@ -107,7 +107,7 @@ def estimate(
         found = _counted(program, card, given)
         times, moved = [[float(end) for end in launch] for launch in found.ends], found.moved
         stalls = {cause: cycles / card.mhz / 1e3 for cause, cycles in found.stalls.items() if cycles}
-        counting = Counting(modelled_ms, stalls, found.values, dict(found.differences), dict(found.errors))
+        counting = Simulation(modelled_ms, stalls, found.values, dict(found.differences), dict(found.errors))
     return Report(
         name,
         dtype,
@@ -125,7 +125,7 @@ def estimate(
     )
 
 
-def _counted(program: EngineProgram, card: hardware.Card, given: model.Model) -> Counted:
+def _counted(program: EngineProgram, card: hardware.EstimatedCard, given: model.Model) -> Counted:
     try:
         units = program.engine.units
         on = SharedCard(card.engine, card.platform) if units > 1 else EngineCard(card.recipe, card.platform)
@@ -134,7 +134,7 @@ def _counted(program: EngineProgram, card: hardware.Card, given: model.Model) ->
         raise EstimateError(f"the engine cannot hold a parameter of '{given.name}': {error}") from error
 
 
-def _basis(card: hardware.Card, simulate: bool) -> dict[str, str]:
+def _basis(card: hardware.EstimatedCard, simulate: bool) -> dict[str, str]:
     """What each figure rests on."""
     memory = "fitted to the cycle simulator" if card.fitted else "a guess from the bandwidth of the bank"
     model_says = (
@@ -194,7 +194,7 @@ def show(found: Report) -> None:
         console.print(f"{name}: {words}", markup=False)
 
 
-def _compared(of: Counting) -> str:
+def _compared(of: Simulation) -> str:
     if of.errors:
         worst = max(of.errors.values(), key=lambda error: error.card)
         return (

@@ -11,17 +11,17 @@ import numpy.typing as npt
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
 from fpga_dynamo.runtime.task import ProcessingElement
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.workload import Arrivals
+from fpga_dynamo.tools.soc.workload import WorkloadArrivals
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOutcome:
     """What a run gave, in virtual or in real time. Times in seconds."""
 
     applications: Sequence[str]
-    arrivals: Arrivals
+    arrivals: WorkloadArrivals
     started: Array = field(repr=False)
     """Of each arrival: when its first task started."""
     ended: Array = field(repr=False)

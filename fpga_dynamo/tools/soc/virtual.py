@@ -10,9 +10,9 @@ from fpga_dynamo.runtime.observe.trace import ApplicationEvent, DecisionEvent, T
 from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
 from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.others import simulate_other
-from fpga_dynamo.tools.soc.outcome import Run, energy, processing_elements
+from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.workload import Arrivals, Workload
+from fpga_dynamo.tools.soc.workload import Workload, WorkloadArrivals
 
 NATIVE_POLICIES = ("simple", "random", "met", "eft", "etf", "heft_rt", "least_work")
 
@@ -26,8 +26,8 @@ def simulate(
     *,
     decision: DecisionCost | None = None,
     trace: bool = False,
-    arrivals: Arrivals | None = None,
-) -> Run:
+    arrivals: WorkloadArrivals | None = None,
+) -> RunOutcome:
     """Runs the workload; what is not given is what the system and the workload say. Same arguments, same run."""
     policy = system.policy if policy is None else policy
     compiled = [system.compiled(application) for application in workload.applications]
@@ -51,7 +51,7 @@ def simulate(
     first = float(arrivals.times[0]) if len(arrivals.times) else 0.0
     end = max(float(out["end"]), first)
     names = [application.name for application in workload.applications]
-    return Run(
+    return RunOutcome(
         names,
         arrivals,
         out["started"],
@@ -70,7 +70,7 @@ def simulate(
 
 
 def _trace(
-    system: System, workload: Workload, arrivals: Arrivals, out: Mapping[str, Any], policy: str
+    system: System, workload: Workload, arrivals: WorkloadArrivals, out: Mapping[str, Any], policy: str
 ) -> TraceRecorder:
     recorder = TraceRecorder(origin=0.0)
     recorder.declare(processing_elements(system))

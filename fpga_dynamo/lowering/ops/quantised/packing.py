@@ -19,7 +19,7 @@ from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, Scale
 from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
 from fpga_dynamo.ir.weights import Expression, NotExactError, Packer
 from fpga_dynamo.lowering.ops.packing import Form, formed
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, greatest_residual
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue, greatest_residual
 
 _TURNS = (aten.t.default, aten.permute.default, aten.transpose.int)
 
@@ -134,19 +134,19 @@ class WeightLayout:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class ProductParameters:
     """What the parameters of a product are made of."""
 
     weights: Weights
     bias: Node | None
     source: Scale
-    ending: Ending
+    epilogue: QuantizedEpilogue
     form: Form = None
     is_matrix: bool = False
 
     def pack(self, groups: int, width: int, count: int, emitter: Packer, name: str) -> Buffer:
         """[group][panel][offset, scale, bias][width] of `count` output channels of a group."""
-        w, end = self.weights, self.ending
+        w, end = self.weights, self.epilogue
         first = end.first_scale
         settings = RequantizationParameters(
             groups=groups,

@@ -25,7 +25,7 @@ from fpga_dynamo.lowering.passes.select.partition import Machine, Partition, Seg
 from fpga_dynamo.lowering.patterns import Match
 
 
-class Memory:
+class LaunchMemory:
     """The device memory of one launch, or of several, and the emitter that places maps there.
 
     made: where values of matches lie, and the launch that makes each. given: values that the host writes.
@@ -42,7 +42,7 @@ class EnginePlan:
     """memories: one for all launches, or one for each segment on the card, in their order."""
 
     parts: Partition
-    memories: list[Memory]
+    memories: list[LaunchMemory]
 
 
 def plan_for_engine(
@@ -73,9 +73,11 @@ def plan_for_engine(
             return EnginePlan(parts, memories)
 
 
-def _emit_launches(graph: GraphInfo, engine: EngineTarget, segments: Sequence[Segment], refused: Refusals) -> Memory:
+def _emit_launches(
+    graph: GraphInfo, engine: EngineTarget, segments: Sequence[Segment], refused: Refusals
+) -> LaunchMemory:
     """The memory of these segments, with a launch for each."""
-    memory = Memory(graph, engine)
+    memory = LaunchMemory(graph, engine)
     matches = [match for segment in segments for match in segment.matches]
     _plan_joins(matches, {node for match in matches for node in match.outputs}, memory.emitter)
     for segment in segments:
@@ -83,7 +85,7 @@ def _emit_launches(graph: GraphInfo, engine: EngineTarget, segments: Sequence[Se
     return memory
 
 
-def _emit(segment: Segment, memory: Memory, refused: Refusals) -> None:
+def _emit(segment: Segment, memory: LaunchMemory, refused: Refusals) -> None:
     """Appends a launch with the commands of a segment.
 
     Adds what the engine refuses to `refused`; the launch is incomplete then.

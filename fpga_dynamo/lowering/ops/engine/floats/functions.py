@@ -56,17 +56,17 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionTable:
     """As it lies on the card, in words of 32 bits; or why it cannot, as a sentence."""
 
     words: tuple[int, ...] = ()
     refusal: str = ""
 
 
-_known: dict[tuple[Any, ...], Function] = {}
+_known: dict[tuple[Any, ...], FunctionTable] = {}
 
 
-def behind(last: Node, graph: GraphInfo, *, rows: bool = False) -> tuple[tuple[Node, ...], Function | None]:
+def behind(last: Node, graph: GraphInfo, *, rows: bool = False) -> tuple[tuple[Node, ...], FunctionTable | None]:
     """The longest chain of functions behind `last`, all of single users, that the engine has as one; and that.
 
     rows: views that keep rows whole may stand between.
@@ -100,7 +100,7 @@ def chain(last: Node, graph: GraphInfo, *, rows: bool = False) -> list[Node]:
     return nodes
 
 
-def function_of(nodes: Sequence[Node]) -> Function:
+def function_of(nodes: Sequence[Node]) -> FunctionTable:
     """What a chain of functions does to a bfloat16 number."""
     key = tuple((str(node.target), *_plain(node)) for node in nodes if not keeps_rows(node))
     if key not in _known:
@@ -136,13 +136,13 @@ def bits_of(x: Tensor) -> Tensor:
     return torch.where(x.isnan(), _NAN, x.view(torch.int16).long() & 0xFFFF)
 
 
-def _fitted(nodes: Sequence[Node]) -> Function:
+def _fitted(nodes: Sequence[Node]) -> FunctionTable:
     x = numbers()
     result = bits_of(_applied(nodes, x.flatten()).view(x.shape))
     if (result[:, _ALL, 1:] != _NAN).any():
-        return Function(refusal="the function maps NaN to a number, and the engine keeps NaN")
+        return FunctionTable(refusal="the function maps NaN to a number, and the engine keeps NaN")
     if not torch.isfinite(_applied(nodes, torch.zeros(1))).all():
-        return Function(refusal="the function is not finite at 0, which padded channels hold")
+        return FunctionTable(refusal="the function is not finite at 0, which padded channels hold")
     below, above = [], []
     first, behind_last, step = MOST, LEAST, False
     for sign in range(2):
@@ -155,13 +155,13 @@ def _fitted(nodes: Sequence[Node]) -> Function:
         above.append(law)
         behind_last = max(behind_last, MOST - count)
     if behind_last - first > EXPONENTS:
-        return Function(
+        return FunctionTable(
             refusal=f"nonlinear over {behind_last - first} powers of two; the engine's table covers {EXPONENTS}"
         )
     if step:
-        return Function(refusal="the function has a step at 0, which the engine's table cannot hold")
+        return FunctionTable(refusal="the function has a step at 0, which the engine's table cannot hold")
     first = min(first, MOST - EXPONENTS)
-    return Function(_words(first, below, above, result))
+    return FunctionTable(_words(first, below, above, result))
 
 
 def _line(nodes: Sequence[Node], sign: int, at: float) -> Law:
@@ -194,7 +194,7 @@ def _words(first: int, below: list[Law], above: list[Law], result: Tensor) -> tu
     return tuple(words.tolist())
 
 
-def applied(function: Function, x: Tensor) -> Tensor:
+def applied(function: FunctionTable, x: Tensor) -> Tensor:
     """What an engine makes of bfloat16 numbers (of one dimension), as bits: function.hpp of its sources in PyTorch."""
     words = torch.tensor(function.words, dtype=torch.int64)
     first, bits = int(words[0]), x.view(torch.int16).long() & 0xFFFF
@@ -218,7 +218,7 @@ def pack_function(params: tuple[Any, ...]) -> Tensor:
     return torch.tensor(words, dtype=torch.int64).to(torch.int32)
 
 
-def placed(function: Function, name: str, emitter: EngineEmitter) -> int:
+def placed(function: FunctionTable, name: str, emitter: EngineEmitter) -> int:
     """Has a function lie in the weights' region, once for all that share it; answers its first line.
 
     Raises RefusedError for one that the engine does not have.

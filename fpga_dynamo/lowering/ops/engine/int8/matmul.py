@@ -17,12 +17,12 @@ from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
 from fpga_dynamo.lowering.ops.engine.int8.products import engine_product
 from fpga_dynamo.lowering.ops.quantised.matmul import MATMUL
-from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights, turns
-from fpga_dynamo.lowering.ops.quantised.product import Product
+from fpga_dynamo.lowering.ops.quantised.packing import ProductParameters, Weights, turns
+from fpga_dynamo.lowering.ops.quantised.product import IntegerProduct
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_matmul(match: Match[Product], emitter: EngineEmitter) -> Sequence[View]:
+def engine_matmul(match: Match[IntegerProduct], emitter: EngineEmitter) -> Sequence[View]:
     product = match.bound
     of_engine(product.left, "left operand", emitter.sizes)
     if argument(product.node, "beta", 3, 1) != 1 or argument(product.node, "alpha", 4, 1) != 1:
@@ -34,9 +34,11 @@ def engine_matmul(match: Match[Product], emitter: EngineEmitter) -> Sequence[Vie
     return engine_product(match, emitter)
 
 
-def _linear(match: Match[Product], product: Product, scale: Scale, emitter: EngineEmitter) -> Sequence[View]:
+def _linear(
+    match: Match[IntegerProduct], product: IntegerProduct, scale: Scale, emitter: EngineEmitter
+) -> Sequence[View]:
     """By weights: a convolution of 1 x 1, whose pixels are the rows; of a flattened image one as large as the image."""
-    integers, node, end, weights = product.left, product.node, product.ending, product.weights
+    integers, node, end, weights = product.left, product.node, product.epilogue, product.weights
     if not isinstance(weights, Weights):
         raise RefusedError(str(weights))
     if len(shape(product.right)) > 2:
@@ -48,7 +50,7 @@ def _linear(match: Match[Product], product: Product, scale: Scale, emitter: Engi
     depth, columns = shape(product.right)
     of = linear(integers, node, match.root, columns, emitter, pad=scale.zero, **engine_fields(end, emitter))
     turned = turns(product.right)
-    parameters = Parameters(weights, product.bias, scale, end, is_matrix=not turned)
+    parameters = ProductParameters(weights, product.bias, scale, end, is_matrix=not turned)
     matrix = emitter.expression(weights.integers)
     emitter.mac(
         of.command,
