@@ -13,7 +13,7 @@ from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 from fpga_dynamo.runtime.observe.events import TaskEvent
 from fpga_dynamo.tools.soc.outcome import RunOutcome
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.workload import ArrivingApplication, Workload, WorkloadArrivals
+from fpga_dynamo.tools.soc.workload import Arrivals, ArrivingApplication, Workload
 
 KERNELS = ("conv2d", "fft")
 SECONDS = st.sampled_from([5e-6, 10e-6, 13e-6, 40e-6, 100e-6, 370e-6])
@@ -81,7 +81,7 @@ def check(run: RunOutcome, system: System, workload: Workload, exact: bool = Tru
     exact: times are virtual, and without a spread a task takes what it should.
     """
     assert run.trace is not None
-    arrivals: WorkloadArrivals = run.arrivals
+    arrivals: Arrivals = run.arrivals
     origin = run.trace.origin
     assert np.isfinite(run.ended).all() and (run.ended >= arrivals.times).all()
     by_instance: dict[int, dict[str, TaskEvent]] = defaultdict(dict)

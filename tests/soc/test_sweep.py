@@ -21,7 +21,7 @@ from fpga_dynamo.tools.soc.sweep import Sweep, run_sweep
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import simulate
-from fpga_dynamo.tools.soc.workload import ArrivingApplication, Workload, WorkloadArrivals
+from fpga_dynamo.tools.soc.workload import Arrivals, ArrivingApplication, Workload
 from xclbin_build.documents import tomllib
 
 
@@ -223,7 +223,7 @@ def test_no_policy_beats_the_optimum(cpus: int) -> None:
     pytest.importorskip("ortools", reason="optimal schedules need ortools")
     system = System({"cpus": {"a53": cpus}, "accelerators": {"fft": 1}, "scheduler": {"decision": "free"}})
     workload = Workload.of([ArrivingApplication(radar())])
-    arrivals = WorkloadArrivals(np.array([0.0, 10e-6, 30e-6]), [0, 0, 0])
+    arrivals = Arrivals(np.array([0.0, 10e-6, 30e-6]), [0, 0, 0])
     best = optimum(system, [system.compiled(radar())], arrivals, seconds=60)
     runs = [simulate(system, workload, p, arrivals=arrivals) for p in ("eft", "etf", "heft_rt", "least_work")]
     assert best.proved

@@ -25,7 +25,7 @@ from fpga_dynamo.tools.soc.outcome import processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import NATIVE_POLICIES, simulate
-from fpga_dynamo.tools.soc.workload import ArrivingApplication, Workload, WorkloadArrivals
+from fpga_dynamo.tools.soc.workload import Arrivals, ArrivingApplication, Workload
 from tests.soc.soc_kit import applications, check, systems, workloads
 
 POLICIES = st.sampled_from(NATIVE_POLICIES)
@@ -71,7 +71,7 @@ def test_the_default_policy_is_one(system: System, workload: Workload) -> None:
     arrivals = workload.arrivals(workload.rate, 0)
     # Arrivals at one time are ordered by application in one simulator, by insertion in the other.
     times = np.array(sorted({float(time) for time in arrivals.times}))
-    arrivals = WorkloadArrivals(times, arrivals.which[: len(times)])
+    arrivals = Arrivals(times, arrivals.which[: len(times)])
     run = simulate(system, workload, "least_work", arrivals=arrivals)
     which = np.array(arrivals.which)
     graphs = [task_graph(system, application, paced=True) for application in workload.applications]
@@ -110,9 +110,9 @@ def workload(*applications: Application) -> Workload:
     return Workload.of([ArrivingApplication(application) for application in applications])
 
 
-def at(*times_and_numbers: tuple[float, int]) -> WorkloadArrivals:
+def at(*times_and_numbers: tuple[float, int]) -> Arrivals:
     times = np.array([time for time, _ in times_and_numbers])
-    return WorkloadArrivals(times, [number for _, number in times_and_numbers])
+    return Arrivals(times, [number for _, number in times_and_numbers])
 
 
 def test_a_round_takes_time_and_tasks_pile_up_meanwhile() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fpga_dynamo.tools.soc.system import SimulatorInput, System
 from fpga_dynamo.tools.soc.tables import StudyError
-from fpga_dynamo.tools.soc.workload import WorkloadArrivals
+from fpga_dynamo.tools.soc.workload import Arrivals
 
 TICK = 1e-7
 """Seconds that the solver counts in; durations and arrivals are rounded to it."""
@@ -34,7 +34,7 @@ class Optimum:
 def optimum(
     system: System,
     applications: Sequence[SimulatorInput],
-    arrivals: WorkloadArrivals,
+    arrivals: Arrivals,
     seconds: float = 10.0,
     workers: int = 8,
 ) -> Optimum:

@@ -17,7 +17,7 @@ from fpga_dynamo.tools.soc.graphs import task_graph
 from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
-from fpga_dynamo.tools.soc.workload import Workload, WorkloadArrivals
+from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 from fpga_dynamo.tools.zoo import resolve
 
 
@@ -36,7 +36,7 @@ def simulate_other(
     seed: int,
     cost: DecisionCost,
     trace: bool,
-    arrivals: WorkloadArrivals,
+    arrivals: Arrivals,
 ) -> RunOutcome:
     """See `virtual.simulate`; a decision is counted as a look at each pair of a ready task and a processing element.
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
 from fpga_dynamo.runtime.task import ProcessingElement
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.workload import WorkloadArrivals
+from fpga_dynamo.tools.soc.workload import Arrivals
 
 Array = npt.NDArray[np.float64]
 
@@ -21,7 +21,7 @@ class RunOutcome:
     """What a run gave, in virtual or in real time. Times in seconds."""
 
     applications: Sequence[str]
-    arrivals: WorkloadArrivals
+    arrivals: Arrivals
     started: Array = field(repr=False)
     """Of each arrival: when its first task started."""
     ended: Array = field(repr=False)

@@ -30,7 +30,7 @@ from fpga_dynamo.tools.soc.graphs import can_run, pace, task_graph
 from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
-from fpga_dynamo.tools.soc.workload import Workload, WorkloadArrivals
+from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 
 PACE = 500e-6
 """Seconds of the tasks by which overheads are measured."""
@@ -47,7 +47,7 @@ def run_real(
     *,
     paced: bool = False,
     trace: bool = False,
-    arrivals: WorkloadArrivals | None = None,
+    arrivals: Arrivals | None = None,
 ) -> RunOutcome:
     """Runs the workload in real time and waits for its end.
 
@@ -85,7 +85,7 @@ def run_real(
     busy = elements.busy
     return RunOutcome(
         names,
-        WorkloadArrivals(injected, arrivals.which),
+        Arrivals(injected, arrivals.which),
         started,
         ended,
         busy,
@@ -108,7 +108,7 @@ def _since(time: float | None, origin: float) -> float:
 def _inject(
     elements: RealTime,
     graphs: Sequence[TaskGraph],
-    arrivals: WorkloadArrivals,
+    arrivals: Arrivals,
     instances: list[FrameInstance | None],
     failed: list[BaseException],
 ) -> float:

@@ -12,7 +12,7 @@ from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.others import simulate_other
 from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.workload import Workload, WorkloadArrivals
+from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 
 NATIVE_POLICIES = ("simple", "random", "met", "eft", "etf", "heft_rt", "least_work")
 
@@ -26,7 +26,7 @@ def simulate(
     *,
     decision: DecisionCost | None = None,
     trace: bool = False,
-    arrivals: WorkloadArrivals | None = None,
+    arrivals: Arrivals | None = None,
 ) -> RunOutcome:
     """Runs the workload; what is not given is what the system and the workload say. Same arguments, same run."""
     policy = system.policy if policy is None else policy
@@ -70,7 +70,7 @@ def simulate(
 
 
 def _trace(
-    system: System, workload: Workload, arrivals: WorkloadArrivals, out: Mapping[str, Any], policy: str
+    system: System, workload: Workload, arrivals: Arrivals, out: Mapping[str, Any], policy: str
 ) -> TraceRecorder:
     recorder = TraceRecorder(origin=0.0)
     recorder.declare(processing_elements(system))

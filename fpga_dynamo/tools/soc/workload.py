@@ -54,7 +54,7 @@ class ArrivingApplication:
 
 
 @dataclass(frozen=True)
-class WorkloadArrivals:
+class Arrivals:
     """Sorted times, seconds, and the number of the application that arrives at each."""
 
     times: npt.NDArray[np.float64]
@@ -100,7 +100,7 @@ class Workload:
     def shares(self) -> list[float]:
         return [source.share for source in self.sources]
 
-    def arrivals(self, rate: float, seed: int) -> WorkloadArrivals:
+    def arrivals(self, rate: float, seed: int) -> Arrivals:
         """Those of all applications, `rate` a second together. The same arguments give the same times."""
         if rate <= 0:
             raise StudyError(f"the rate of a workload must be greater than 0 instances per second, not {rate:g}")
@@ -117,7 +117,7 @@ class Workload:
             own = rate * source.share / total
             found += [(time, index) for time in _times(source, own, until, generator)]
         found.sort()
-        return WorkloadArrivals(np.array([time for time, _ in found]), [index for _, index in found])
+        return Arrivals(np.array([time for time, _ in found]), [index for _, index in found])
 
 
 def _seeds(description: Mapping[str, Any]) -> list[int]:
