@@ -75,7 +75,7 @@ MOVES = (
     aten.swapaxes.default, aten.movedim.int, aten.roll.default, aten.flip.default,
 )  # fmt: skip
 
-JOINS = (aten.cat.default, aten.stack.default, aten.concat.default)
+CONCATENATIONS = (aten.cat.default, aten.stack.default, aten.concat.default)
 
 VALUES: dict[object, str] = {
     aten.avg_pool2d.default: "average pooling",

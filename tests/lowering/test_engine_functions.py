@@ -67,7 +67,7 @@ def nodes_of(function: Callable[[Tensor], Tensor]) -> list[Node]:
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_table_and_its_laws_have_eagers_bits(name: str) -> None:
     nodes = nodes_of(TAKEN[name])
-    assert all(functions.is_function_of_one(node, torch.bfloat16) for node in nodes)
+    assert all(functions.is_unary_function(node, torch.bfloat16) for node in nodes)
     found = functions.function_of(nodes)
     assert not found.refusal and len(found.words) == 16 + 2048
     x = functions.numbers().flatten()

@@ -40,7 +40,7 @@ def build(
             fixed = access is not None and not any(access.form.keys() - {""})
             costs.append(timing.of_access(array, write=write, burst=index in bursts, fixed=fixed))
         elif i.opcode == "phi" and i.block == loop.header:  # a register that the last iteration wrote
-            costs.append(Cost(0, timing.choice_ns) if nests.begins_anew(loop, i) else Cost())
+            costs.append(Cost(0, timing.choice_ns) if nests.restarts(loop, i) else Cost())
         else:
             costs.append(timing.of(i))
     graph = DependenceGraph(code, costs, [[] for _ in code], accesses)

@@ -47,7 +47,7 @@ class Nests:
             found.append(self._flow.loops[found[-1].children[0]])
         return found
 
-    def begins_anew(self, loop: cfg.Loop, phi: ir.Instruction) -> bool:
+    def restarts(self, loop: cfg.Loop, phi: ir.Instruction) -> bool:
         """Whether a choice lies in front of what reads a register of an innermost loop, as the register gets another
         value where the loop around it, which is one with it, goes on.
 

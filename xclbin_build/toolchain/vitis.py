@@ -77,8 +77,8 @@ def commands(design: Design, target: str) -> list[list[str]]:
     common = ["v++", "-t", target, "--platform", design.platform.xsa]
     includes = [*INCLUDES, *(f"-I{path}" for path in user_directories(design))]
     kernels = [(kernel.name, _sources_of(kernel), kernel.flags) for kernel in design.kernels]
-    meeting = [Peers.of(kernel, design).meet for kernel in design.kernels if kernel.peers > 1]
-    kernels += [(name, [f"{name}.cpp"], []) for name in meeting]
+    barriers = [Peers.of(kernel, design).barrier for kernel in design.kernels if kernel.peers > 1]
+    kernels += [(name, [f"{name}.cpp"], []) for name in barriers]
     compiles = [
         [*common, "-c", "-k", name, *includes, *flags, "-o", f"{name}.xo", *sources] for name, sources, flags in kernels
     ]

@@ -20,7 +20,7 @@ from .cycles import PARAMS_LINES
 from .layout import LineRegion
 from .maps import Map, MapImages, RefusedError
 from .owners import Owners
-from .parts import CommandPart, Turned, sums_lines
+from .parts import CommandPart, TransposedKernel, sums_lines
 from .sizes import CHANNELS
 from .split import Share, shares, vector_shares
 from .target import EngineTarget
@@ -187,7 +187,13 @@ class CommandEmitter(Packer):
             self.cut(part, replace(made, macs=made.macs * part.images // c.images))
 
     def cut(
-        self, command: MacCommand, made: Made, *, block: int = 0, turned: Turned | None = None, ordered: bool = False
+        self,
+        command: MacCommand,
+        made: Made,
+        *,
+        block: int = 0,
+        transposed: TransposedKernel | None = None,
+        ordered: bool = False,
     ) -> None:
         """Cuts a command with its addresses and appends it, in as many parts as it needs.
 
@@ -198,7 +204,7 @@ class CommandEmitter(Packer):
         if ordered:
             command = replace(command, input_after=1)
         found = shares(command, self.engine.units, self.sizes, self.engine.memory)
-        of_units = [[] if share is None else self._own_parts(share, made, block, turned) for share in found]
+        of_units = [[] if share is None else self._own_parts(share, made, block, transposed) for share in found]
         steps = [[_steps(part) for part in own] for own in of_units]
         total = sum(map(sum, steps))
         for k in range(max(map(len, of_units))):
@@ -207,7 +213,7 @@ class CommandEmitter(Packer):
             products = made.macs * sum(own[k] for own in steps if k < len(own)) // total
             self._append(placed, products, Peers.INPUT if ordered else Peers.NONE)
 
-    def _own_parts(self, share: Share, made: Made, block: int, turned: Turned | None) -> list[MacCommand]:
+    def _own_parts(self, share: Share, made: Made, block: int, transposed: TransposedKernel | None) -> list[MacCommand]:
         """The commands of a unit's share, with their constants and a place for what sums they pass on."""
         sums, found = NO_OPERAND, []
         leaving = [sums_lines(part.command) for part in share.parts if part.command.raw]
@@ -222,8 +228,8 @@ class CommandEmitter(Packer):
             if own.has_sums:
                 own = replace(own, sums=sums)
             if made.weight is not None:
-                of = _kernel(own) if turned else own
-                own = replace(own, weight=made.weight(replace(part, command=of, block=first, turned=turned)))
+                of = _kernel(own) if transposed else own
+                own = replace(own, weight=made.weight(replace(part, command=of, block=first, transposed=transposed)))
             found.append(own)
         return found
 

@@ -32,7 +32,7 @@ class CopyEmitter(CommandEmitter):
         self._append_vector(command)
         self.written(of)
 
-    def heads_apart(self, size: Sequence[int], name: str) -> View:
+    def split_heads(self, size: Sequence[int], name: str) -> View:
         """A map for each matrix of a batch."""
         of = Map(numel(size[:-2]), size[-2], size[-1], self.sizes, name)
         return View(of, tuple(size), (*(IMAGE * step for step in dense(size[:-2])), PIXEL, CHANNEL))

@@ -178,7 +178,7 @@ def _cycles(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> Cy
     moved = images * input_lines + weight_lines + store + others + sums
     # Residuals and results take turns.
     burst = g.output_lines(g.all_bands[0]) / store_bursts(g, g.all_bands[0])
-    turns_lost = 2 * others * (turned(burst) - 1) + _PASS_LINES * passes * (3 if c.has_residual else 1)
+    turns_lost = 2 * others * (with_turnaround(burst) - 1) + _PASS_LINES * passes * (3 if c.has_residual else 1)
     return Cycles(
         array=images * array + PASS * passes + g.heads * (g.set_loads // g.sets) * found,
         epilogue=images * epilogue,
@@ -295,7 +295,7 @@ def find_tiles(g: CommandGeometry, index: int) -> int:
     return _FIND + 2 * min(c.set_tiles, g.tiles - index * c.set_tiles)
 
 
-def turned(burst: float) -> float:
+def with_turnaround(burst: float) -> float:
     """What a line costs of the memory's time where others go the other way: each burst lies in another row."""
     return 1 + TURN / max(1.0, min(burst, 64.0))
 

@@ -94,7 +94,7 @@ class EngineEmitter(CopyEmitter):
     def _given_view(self, node: Node) -> View:
         size = shape(node)
         if len(size) > 2 and _is_read_as(node, aten.bmm.default, aten.baddbmm.default):  # a map for each head
-            view = self.heads_apart(size, node.name)
+            view = self.split_heads(size, node.name)
             found = view.buffer
             assert isinstance(found, Map)
         elif len(size) == 3 and _is_read_as(node, aten.convolution.default):
@@ -151,9 +151,9 @@ class _Copies:
         source = self._source
         if len(shape) > 2 and _is_read_as(self._node, aten.bmm.default, aten.baddbmm.default):
             if source.strides[-1] != CHANNEL and source.strides[-2] == CHANNEL and source.shape[-1] == shape[-1]:
-                turned = self._emitter.heads_apart((*shape[:-2], shape[-1], shape[-2]), name)
-                return turned.permute((*range(len(shape) - 2), -1, -2))
-            return self._emitter.heads_apart(shape, name)
+                transposed = self._emitter.split_heads((*shape[:-2], shape[-1], shape[-2]), name)
+                return transposed.permute((*range(len(shape) - 2), -1, -2))
+            return self._emitter.split_heads(shape, name)
         if len(shape) == 4 and source.strides[-1] == CHANNEL:  # channels last
             images, height, width, channels = shape
             if images > 1 and _is_read_as(self._node, aten.convolution.default):

@@ -76,10 +76,10 @@ def of_part(weight: Tensor, part: CommandPart) -> Tensor:
     """Of weights (out channels, channels of a group, rows, columns) those that a part of a command has."""
     first = part.block * CHANNELS
     own = slice(first, first + part.command.out_blocks * CHANNELS)
-    if part.turned is not None and part.turned.group == 0:
-        weight, own = _turned(weight[own], 1), slice(None)
-    elif part.turned is not None:
-        weight = _turned(weight, part.turned.group)
+    if part.transposed is not None and part.transposed.group == 0:
+        weight, own = _transposed(weight[own], 1), slice(None)
+    elif part.transposed is not None:
+        weight = _transposed(weight, part.transposed.group)
     if part.rows is not None:
         weight = weight[:, :, part.rows[0] : part.rows[1]]
     if part.channels is not None:
@@ -87,7 +87,7 @@ def of_part(weight: Tensor, part: CommandPart) -> Tensor:
     return weight[own]
 
 
-def _turned(weight: Tensor, group: int) -> Tensor:
+def _transposed(weight: Tensor, group: int) -> Tensor:
     """Columns as rows; rows, if there are several, as channels of one, in whole blocks of all groups' inputs each."""
     outputs, inputs, rows, columns = weight.shape
     if rows == 1:

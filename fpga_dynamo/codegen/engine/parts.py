@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Turned:
+class TransposedKernel:
     """A kernel's columns are a command's rows (width_tiling.py), and its rows, if there are several, channels of one.
 
     group: output channels that have their inputs to themselves; 0: it works channel by channel.
@@ -40,8 +40,8 @@ class Turned:
 class CommandPart:
     """A command of those that one becomes. block: where in the output's blocks of channels it begins.
 
-    rows, channels: what it sums, of the kernel's rows and of the input's channels; None: all of them. turned: how the
-    kernel lies before they are cut, if not as it came.
+    rows, channels: what it sums, of the kernel's rows and of the input's channels; None: all of them.
+    transposed: how the kernel lies before they are cut, if not as it came.
     Sums lie at line 0, and what leaves sums has the result's address, until somebody has a place for them.
     """
 
@@ -49,7 +49,7 @@ class CommandPart:
     block: int = 0
     rows: Span | None = None
     channels: Span | None = None
-    turned: Turned | None = None
+    transposed: TransposedKernel | None = None
 
 
 def parts_of(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> list[CommandPart]:

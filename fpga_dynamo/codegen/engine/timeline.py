@@ -47,7 +47,7 @@ _FEED = 40
 """From a full window to the first sums: feed and array."""
 _DRAIN = 6
 """From the epilogue's last word to the last line that is stored."""
-_TOLD_AFTER = 2
+_REPORT_AFTER = 2
 """Bursts of a window after which the store waits for the answers to those before."""
 _AHEAD = 128
 """Lines that the streams behind the loader and before the store hold."""
@@ -249,14 +249,14 @@ class Timeline:
         self._epilogue = max(self._epilogue, added)
         first = max(self._store, begin + _FEED + EPILOGUE)
         # What was stored before is told of when two bursts have gone, and memory has answered.
-        told = max(0.0, self._stored + self._seen.write - first - _TOLD_AFTER * (lines / count + BURST))
+        told = max(0.0, self._stored + self._seen.write - first - _REPORT_AFTER * (lines / count + BURST))
         of_burst = lines if lines == g.stored_plane * blocks else lines / count
         written = self._maps.move(first, lines, of_burst, write=True)
         moved = max(written, first + told + STORE + count * BURST + lines)
         self._store = max(moved, self._epilogue + _DRAIN)
         self._stored = max(written, self._store)
         self._array = max(self._array, self._epilogue - _FEED - EPILOGUE, moved - _AHEAD - EPILOGUE)
-        return max(first, begin + _FEED + EPILOGUE + (self._array - begin) * min(1.0, _TOLD_AFTER / count))
+        return max(first, begin + _FEED + EPILOGUE + (self._array - begin) * min(1.0, _REPORT_AFTER / count))
 
     def _expect(self, command: MacCommand, index: int) -> int:
         """Notes the windows that a command loads; answers the number of its first."""

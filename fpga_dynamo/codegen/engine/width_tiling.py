@@ -30,7 +30,7 @@ from .command import NO_OPERAND, CommandGeometry, MacCommand, Operation, WeightK
 from .cycles import PARAMS_LINES
 from .layout import packed_params
 from .maps import Map, MapImages
-from .parts import CommandPart, Turned
+from .parts import CommandPart, TransposedKernel
 from .sizes import CHANNELS, EngineSizes
 from .vector import VectorCommand, interleaved
 
@@ -73,7 +73,13 @@ class Writer(Protocol):
         name: str = "",
     ) -> WeightBuffer: ...
     def cut(
-        self, command: MacCommand, made: Made, *, block: int = 0, turned: Turned | None = None, ordered: bool = False
+        self,
+        command: MacCommand,
+        made: Made,
+        *,
+        block: int = 0,
+        transposed: TransposedKernel | None = None,
+        ordered: bool = False,
     ) -> None: ...
     def vector(self, command: VectorCommand, x: MapImages, out: MapImages, params: int, other: MapImages) -> None: ...
 
@@ -92,9 +98,9 @@ def is_too_wide(command: MacCommand, sizes: EngineSizes) -> bool:
 
 def tile_width(command: MacCommand, x: MapImages, out: MapImages, made: Made, emitter: Writer) -> None:
     """Appends the commands for one that :func:`is_too_wide`, whose input is not folded. Raises DoesNotFitError."""
-    c, turned = command, Turned(0 if command.one_to_one else command.group_out)
+    c, transposed = command, TransposedKernel(0 if command.one_to_one else command.group_out)
     if c.in_height == c.out_height == c.kernel[0] == 1 and c.padding[0] == 0:
-        return emitter.cut(_counted(_along(c)), made, turned=turned)
+        return emitter.cut(_counted(_along(c)), made, transposed=transposed)
     made = replace(made, macs=made.macs // c.images)
     for image in range(c.images):
         one = replace(c, images=1, input=c.input + image * c.input_image, output=c.output + image * c.output_image)
@@ -106,13 +112,13 @@ def tile_width(command: MacCommand, x: MapImages, out: MapImages, made: Made, em
             for block in range(c.in_blocks):
                 rows = _rows_apart(one, x, block, 1, c.dilation[0], emitter)
                 part = replace(one, weight_kind=WeightKind.PACKED, out_blocks=1, group_out=CHANNELS)
-                _of_rows(part, rows, CHANNELS, out, made, emitter, block, turned)
+                _of_rows(part, rows, CHANNELS, out, made, emitter, block, transposed)
         else:
             several = c.kernel[0] > 1
             rows = _rows_apart(one, x, 0, c.in_blocks, c.dilation[0] if several else 1, emitter)
             of_row = c.in_blocks * CHANNELS if several else c.group_in
             one = replace(one, group_out=c.out_blocks * CHANNELS) if several else one
-            _of_rows(one, rows, of_row, out, made, emitter, 0, turned)
+            _of_rows(one, rows, of_row, out, made, emitter, 0, transposed)
     return None
 
 
@@ -232,7 +238,14 @@ def pack_ones(params: tuple[Any, ...]) -> torch.Tensor:
 
 
 def _of_rows(
-    c: MacCommand, rows: _Rows, of_row: int, out: MapImages, made: Made, emitter: Writer, block: int, turned: Turned
+    c: MacCommand,
+    rows: _Rows,
+    of_row: int,
+    out: MapImages,
+    made: Made,
+    emitter: Writer,
+    block: int,
+    transposed: TransposedKernel,
 ) -> None:
     """Products of windows over rows that lie apart. of_row: channels of a group in a row. block: of the output."""
     several = c.kernel[0] > 1
@@ -241,7 +254,7 @@ def _of_rows(
         in_blocks=rows.map.blocks * (c.kernel[0] if several else 1),
         group_in=of_row * (c.kernel[0] if several else 1),
     )
-    _write_rows(along, c, rows, c.stride[0], out, made, emitter, block, turned)
+    _write_rows(along, c, rows, c.stride[0], out, made, emitter, block, transposed)
 
 
 def _write_rows(
@@ -253,7 +266,7 @@ def _write_rows(
     made: Made,
     emitter: Writer,
     block: int = 0,
-    turned: Turned | None = None,
+    transposed: TransposedKernel | None = None,
 ) -> None:
     """Commands along rows, each for the rows of c's result that begin alike within a line, the last ones first.
 
@@ -284,7 +297,7 @@ def _write_rows(
             out_plane=plane,
         )
         part = replace(made, macs=made.macs * images // c.out_height)
-        emitter.cut(_counted(own), part, block=block, turned=turned, ordered=begin < step - 1)
+        emitter.cut(_counted(own), part, block=block, transposed=transposed, ordered=begin < step - 1)
     emitter.written(out.map)
 
 

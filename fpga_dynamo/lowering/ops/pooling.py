@@ -37,7 +37,7 @@ def pool_cycles(c: Pool | PoolInt8, target: Target) -> float:
     return result_vectors(c) * max(height, 1) * max(width, 1)
 
 
-POOL = CORES.add(Core[Pool](Pool.opcode, pool_cycles, images_floats, images_parts, redirects=True))
+POOL = CORES.add(Core[Pool](Pool.opcode, pool_cycles, images_floats, images_parts, zero_copy=True))
 
 _MAX = (
     aten.max_pool2d_with_indices.default,

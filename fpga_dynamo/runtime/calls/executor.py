@@ -301,7 +301,7 @@ class Executor:
                 self.direct.open(binding, inputs, parameters)
             return results
 
-        def leave_to_eager(why: str) -> None:
+        def fall_back(why: str) -> None:
             self._left.add(task)
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
@@ -311,7 +311,7 @@ class Executor:
                 self._write(values, writes, run_in_eager(values), task.nodes)
                 return
             try:
-                results = or_else(lambda: launch(call, pe.index), leave_to_eager, self.case)
+                results = or_else(lambda: launch(call, pe.index), fall_back, self.case)
             except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:

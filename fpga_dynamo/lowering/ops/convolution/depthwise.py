@@ -25,7 +25,7 @@ DEPTHWISE = CORES.add(
         moved=images_floats,
         parts=images_parts,
         bands=Bands("input", cut_window),
-        redirects=True,
+        zero_copy=True,
     )
 )
 

@@ -47,7 +47,7 @@ CONV2D = CORES.add(
         _floats,
         parts=lambda c, target: c.batch * c.out_height * c.groups * panels_of(c),
         bands=Bands("input", cut_window),
-        redirects=True,
+        zero_copy=True,
     )
 )
 

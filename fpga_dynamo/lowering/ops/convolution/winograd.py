@@ -86,7 +86,7 @@ def block_of(tile_size: int, channels: int, vectors: int, target: Target) -> int
     return max(min(patches, products // tiles["ROWS"]), 0)
 
 
-WINOGRAD = CORES.add(Core[Winograd](Winograd.opcode, _cycles, _floats, _parts, redirects=True, propagates_nan=True))
+WINOGRAD = CORES.add(Core[Winograd](Winograd.opcode, _cycles, _floats, _parts, zero_copy=True, propagates_nan=True))
 """A number that is not finite reaches every result of its tiles."""
 
 

@@ -46,7 +46,7 @@ GEMM_BF16 = CORES.add(
         cycles=lambda c, target: product_tiles(c, target) * ceil_div(c.depth, 2),
         moved=_words,
         parts=product_tiles,
-        redirects=True,
+        zero_copy=True,
     )
 )
 

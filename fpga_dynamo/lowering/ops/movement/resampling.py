@@ -26,7 +26,7 @@ from fpga_dynamo.lowering.tracing.strides import smallest
 
 RESAMPLE = CORES.add(
     Core[Resample](
-        Resample.opcode, lambda c, target: 4 * result_vectors(c), images_floats, images_parts, redirects=True
+        Resample.opcode, lambda c, target: 4 * result_vectors(c), images_floats, images_parts, zero_copy=True
     )
 )
 """A vector of the result is made of four of the image."""

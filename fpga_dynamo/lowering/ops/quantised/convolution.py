@@ -66,7 +66,7 @@ CONV2D_INT8 = CORES.add(
         _words,
         parts=lambda c, target: c.batch * c.out_height * c.groups * panels_of(c),
         bands=Bands("input", cut_window),
-        redirects=True,
+        zero_copy=True,
     )
 )
 
@@ -83,7 +83,7 @@ DEPTHWISE_INT8 = CORES.add(
         _depthwise_words,
         parts=images_parts,
         bands=Bands("input", cut_window),
-        redirects=True,
+        zero_copy=True,
     )
 )
 

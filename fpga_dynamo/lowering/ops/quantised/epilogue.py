@@ -22,7 +22,7 @@ from fpga_dynamo.ir.view import Buffer, View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
 from fpga_dynamo.lowering.ops.repetition import repetition
-from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import is_unary_function
 from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 
 _LIMITS = ("ACT_NONE", "ACT_RELU", "ACT_CLAMP")
@@ -127,7 +127,7 @@ class Walk:
             if user is None:
                 return end
             passed += [*views, user]
-            if not is_function_of_one(user):
+            if not is_unary_function(user):
                 break
             chain.append(user)
         if (result := quantizes(user)) is None or result.dtype is not scale.dtype:

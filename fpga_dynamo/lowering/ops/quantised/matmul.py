@@ -11,7 +11,7 @@ from typing import Any, cast
 from torch.fx import Node
 
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand
-from fpga_dynamo.ir.quantised import OwnScale, dequantized, dequantized_by_tensor
+from fpga_dynamo.ir.quantised import DynamicScale, dequantized, dequantized_by_tensor
 from fpga_dynamo.lowering.ops.epilogue import bias_of
 from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
 from fpga_dynamo.lowering.ops.matmul.matmul import bias_step
@@ -39,7 +39,7 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Intege
         made = IntegerProduct(node, integers, scale, matrix, weights_of(matrix, graph), None, bias, end)
         return product.match_of(pattern, made, (left,), after, graph)
     other = dequantized(right)
-    if other is None or isinstance(scale, OwnScale):
+    if other is None or isinstance(scale, DynamicScale):
         return None
     made = IntegerProduct(node, integers, scale, other[0], None, other[1], bias, _epilogue_of(node, scale, graph))
     return product.match_of(pattern, made, tuple(dict.fromkeys((left, right))), (), graph)
@@ -47,7 +47,7 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Intege
 
 def _epilogue_of(last: Node, scale: object, graph: GraphInfo) -> QuantizedEpilogue:
     """That of floating-point values where a scale is known as it runs only."""
-    return quantized_epilogue(last, graph, rows=True, in_floats=isinstance(scale, OwnScale))
+    return quantized_epilogue(last, graph, rows=True, in_floats=isinstance(scale, DynamicScale))
 
 
 def _bias_behind(node: Node, graph: GraphInfo) -> tuple[Node | None, Sequence[Node]]:

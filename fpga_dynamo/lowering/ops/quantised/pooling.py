@@ -32,7 +32,7 @@ MOST_DIVISORS = 6
 
 CORES.add(
     Core[PoolInt8](
-        PoolInt8.opcode, pool_cycles, lambda c, target: images_floats(c, target) // 4, images_parts, redirects=True
+        PoolInt8.opcode, pool_cycles, lambda c, target: images_floats(c, target) // 4, images_parts, zero_copy=True
     )
 )
 

@@ -17,7 +17,7 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, refuse_value, shape, value
-from fpga_dynamo.ir.quantised import OwnScale, Scale
+from fpga_dynamo.ir.quantised import DynamicScale, Scale
 from fpga_dynamo.ir.records import GemmInt8
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
@@ -39,9 +39,9 @@ from fpga_dynamo.lowering.ops.quantised.packing import (
     ProductParameters,
     UniformParameters,
     Weights,
+    is_transposed,
     pack_int8_matrix,
     pack_one_scale,
-    turns,
 )
 from fpga_dynamo.lowering.ops.quantised.tensor_scales import TOO_OLD, scales, takes_scales
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
@@ -65,7 +65,7 @@ GEMM_INT8 = CORES.add(
         moved=_words,
         parts=product_tiles,
         bands=Bands("a", _cut),
-        redirects=True,
+        zero_copy=True,
     )
 )
 
@@ -81,7 +81,7 @@ class IntegerProduct:
 
     node: Node
     left: Node
-    scale: Scale | OwnScale
+    scale: Scale | DynamicScale
     right: Node
     weights: Weights | str | None
     other: Scale | None
@@ -115,7 +115,7 @@ def check(match: Match[IntegerProduct], graph: GraphInfo) -> str | None:
         return "the addend is not a constant bias vector, or has a gradient: call the model under torch.no_grad()"
     if product.sums and "FORMAT_I32" not in graph.target.enums:
         return TOO_OLD
-    if isinstance(product.scale, OwnScale):
+    if isinstance(product.scale, DynamicScale):
         if not takes_scales(graph.target):
             return TOO_OLD
         own = (product.scale.scale, product.scale.zero) if product.scale.zero is not None else (product.scale.scale,)
@@ -166,8 +166,8 @@ def lower(match: Match[IntegerProduct], emitter: Emitter) -> Sequence[View]:
         **fields(end, y, residual, emitter),
     }
     own_reads: list[View] = []
-    if isinstance(scale, OwnScale):
-        own_reads, own = _own_scales(scale, (*halves, rows, 1), emitter)
+    if isinstance(scale, DynamicScale):
+        own_reads, own = _dynamic_scales(scale, (*halves, rows, 1), emitter)
         shared |= own
     else:
         shared["a_zero"] = scale.zero
@@ -195,7 +195,7 @@ def _residual(end: QuantizedEpilogue, size: tuple[int, ...], halves: tuple[int, 
     return emitter.vector_rows(split(reshaped(view, size, emitter), halves), aligned=True)
 
 
-def _own_scales(scale: OwnScale, size: tuple[int, ...], emitter: Emitter) -> tuple[list[View], dict[str, Any]]:
+def _dynamic_scales(scale: DynamicScale, size: tuple[int, ...], emitter: Emitter) -> tuple[list[View], dict[str, Any]]:
     """Where scales and zero points lie that are tensors, for rows of `size`, and the record's fields for them."""
     own, zeros = scales(scale, size, emitter)
     found: dict[str, Any] = {"row_scale": Operand.of(own), "row_stride": own.strides[:3]}
@@ -210,17 +210,17 @@ def _packed(product: IntegerProduct, vectors: int, emitter: Emitter) -> tuple[Bu
     assert isinstance(weights, Weights)
     depth, columns = shape(product.right)
     width = VEC * vectors
-    turned = turns(product.right)
+    transposed = is_transposed(product.right)
     b = emitter.pack(
         pack_int8_matrix,
-        (vectors, turned),
+        (vectors, transposed),
         [emitter.expression(weights.integers)],
         align(depth, QUAD) * align(columns, width),
         f"{weights.integers.name} [panel][k / 4][{width}][4]",
         I8,
     )
-    source = scale.of_sums if isinstance(scale, OwnScale) else scale
-    parameters = ProductParameters(weights, product.bias, source, product.epilogue, is_matrix=not turned)
+    source = scale.of_sums if isinstance(scale, DynamicScale) else scale
+    parameters = ProductParameters(weights, product.bias, source, product.epilogue, is_matrix=not transposed)
     return b, {"b": Operand(b), "b_packed": 1}, parameters.pack(1, width, columns, emitter, b.name)
 
 

@@ -67,7 +67,7 @@ REDUCE = CORES.add(
         cycles=lambda c, target: ceil_div(_elements(c), VEC) * _passes(c, target),
         moved=lambda c, target: _elements(c) * (2 if _passes(c, target) > 1 else 1),
         parts=lambda c, target: numel(c.kept),
-        redirects=True,
+        zero_copy=True,
     )
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
-from fpga_dynamo.codegen.engine.launch import encoded, told
+from fpga_dynamo.codegen.engine.launch import command_reports, encoded
 from fpga_dynamo.codegen.engine.maps import Map
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.blocked import Blocked
@@ -58,7 +58,7 @@ def _lower_segment(graph: GraphInfo, segment: Segment, memory: LaunchMemory, *, 
         if of.at is not None
     ]
     (launch,) = emitter.lists.launches
-    commands = told(launch, engine, lambda emitted: _names(emitted.node, of_anchor[emitted.node]))
+    commands = command_reports(launch, engine, lambda emitted: _names(emitted.node, of_anchor[emitted.node]))
     clock, platform = engine.platform.clock_hz, engine.platform
     moved = sum(slot.nbytes for slot in (*inputs, *results))
     computed = sum(command.cycles for command in commands) / clock

@@ -18,7 +18,7 @@ from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.graph import GraphInfo, shape
 from fpga_dynamo.ir.view import View
-from fpga_dynamo.lowering.ops.engine.common.joins import Join
+from fpga_dynamo.lowering.ops.engine.common.concatenations import Concatenation
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import channel_axis
 from fpga_dynamo.lowering.passes.engine.claim import Refusals, anchor_of, claim_for_engine, emit_of
 from fpga_dynamo.lowering.passes.select.partition import Machine, Partition, Segment, partition
@@ -79,7 +79,7 @@ def _emit_launches(
     """The memory of these segments, with a launch for each."""
     memory = LaunchMemory(graph, engine)
     matches = [match for segment in segments for match in segment.matches]
-    _plan_joins(matches, {node for match in matches for node in match.outputs}, memory.emitter)
+    _plan_concatenations(matches, {node for match in matches for node in match.outputs}, memory.emitter)
     for segment in segments:
         _emit(segment, memory, refused)
     return memory
@@ -107,10 +107,10 @@ def _emit(segment: Segment, memory: LaunchMemory, refused: Refusals) -> None:
             made[node] = (view, len(emitter.lists.launches) - 1)
 
 
-def _plan_joins(matches: list[Match], outputs: Collection[Node], emitter: EngineEmitter) -> None:
+def _plan_concatenations(matches: list[Match], outputs: Collection[Node], emitter: EngineEmitter) -> None:
     """Parts of concatenations are written to their place by those that make them, where blocks allow it."""
     for match in reversed(matches):
-        if not isinstance(match.bound, Join) or not channel_axis(match.root):
+        if not isinstance(match.bound, Concatenation) or not channel_axis(match.root):
             continue
         node, first = match.root, 0
         out = emitter.placements.setdefault(node, emitter.result(node))

@@ -88,7 +88,7 @@ def _heads_of(view: View, what: str, emitter: EngineEmitter, zero: int) -> Heads
     except RefusedError:
         if not emitter.sizes.gather:
             raise
-        apart = emitter.heads_apart(view.shape, view.buffer.name)
+        apart = emitter.split_heads(view.shape, view.buffer.name)
         emitter.copy(view, apart, what, filling=zero)
         return _heads(apart, what)
 

@@ -153,7 +153,8 @@ def pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tens
     sizes, channels, form, part = params
     command = part.command
     weight = formed(form, weight)
-    if weight.dim() == 4 and part.turned is None and part.rows is None and tuple(weight.shape[2:]) != command.kernel:
+    uncut = part.transposed is None and part.rows is None
+    if weight.dim() == 4 and uncut and tuple(weight.shape[2:]) != command.kernel:
         weight = weight.flatten(1).view(weight.shape[0], -1, 1, 1)  # of patches, whose pixels are channels
     if channels is not None:
         weight = weight[:, channels[0] : channels[1]]

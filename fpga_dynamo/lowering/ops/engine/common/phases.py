@@ -57,7 +57,9 @@ def _map(like: MapImages, height: int, width: int, emitter: EngineEmitter) -> Ma
     return MapImages(made, like.images, like.channels, height, width)
 
 
-def join(parts: Sequence[MapImages], sizes: Sequence[int], out: MapImages, rows: int, emitter: EngineEmitter) -> None:
+def concatenate_pixels(
+    parts: Sequence[MapImages], sizes: Sequence[int], out: MapImages, rows: int, emitter: EngineEmitter
+) -> None:
     """Commands by which each of `rows` runs of `out` is `sizes` pixels of the parts, one behind the other."""
     made, size = parts[0], sizes[0]
     for count, (part, more) in enumerate(zip(parts[1:], sizes[1:], strict=True), 2):

@@ -83,16 +83,16 @@ def matrix_weights(
     of: Linear,
     emitter: EngineEmitter,
     *,
-    turned: bool,
+    transposed: bool,
     channels: tuple[int, int] | None = None,
 ) -> WeightLine:
-    """The weights of parts; turned: the matrix is one of output channels by input channels.
+    """The weights of parts; transposed: the matrix is one of output channels by input channels.
 
     channels: of the input, from the first to before the second; all if left out.
     """
 
     def pack(part: CommandPart) -> int:
-        own, element = (emitter.sizes, turned, of.kernel, channels, part), element_of(emitter.sizes)
+        own, element = (emitter.sizes, transposed, of.kernel, channels, part), element_of(emitter.sizes)
         count = weight_bytes(part.command, emitter.sizes) // element.bytes
         return emitter.put(
             emitter.pack(pack_for_engine, own, [matrix], count, f"{name} as the engine reads it", element)
@@ -102,8 +102,8 @@ def matrix_weights(
 
 
 def pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
-    sizes, turned, kernel, channels, part = params
-    weight = matrix if turned else matrix.t()
+    sizes, transposed, kernel, channels, part = params
+    weight = matrix if transposed else matrix.t()
     weight = weight.reshape(weight.shape[0], -1, *kernel)
     weight = weight if channels is None else weight[:, channels[0] : channels[1]]
     return pack_weight((part.command, sizes), of_part(weight, part))

@@ -22,8 +22,8 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, oper
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM
+from fpga_dynamo.lowering.ops.engine.common.concatenations import Concatenation
 from fpga_dynamo.lowering.ops.engine.common.images import ones, uniform_windows, window_command, windows
-from fpga_dynamo.lowering.ops.engine.common.joins import Join
 from fpga_dynamo.lowering.ops.engine.floats.epilogue import (
     FloatEpilogue,
     channel_parameters,
@@ -38,7 +38,7 @@ from fpga_dynamo.lowering.ops.engine.floats.epilogue import (
 from fpga_dynamo.lowering.ops.engine.floats.functions import behind, function_of
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, residual_of
 from fpga_dynamo.lowering.ops.pooling import PoolWindow, window_of
-from fpga_dynamo.lowering.ops.unary_functions import FUNCTIONS, WITH_NUMBER, is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import FUNCTIONS, WITH_NUMBER, is_unary_function
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, anchor_and_first_item
 
 _ONE = PoolWindow(False, (1, 1), (1, 1), (0, 0), (1, 1))
@@ -150,7 +150,7 @@ def match_limit(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Element
 
 def match_function(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementWiseParts] | None:
     """Functions that no product stands in front of."""
-    if "functions" not in graph.engine_features or not is_function_of_one(node, torch.bfloat16):
+    if "functions" not in graph.engine_features or not is_unary_function(node, torch.bfloat16):
         return None
     source = node.all_input_nodes[0]
     if graph.is_static(source):
@@ -201,14 +201,14 @@ def _of_rows(root: Node, x: MapImages, own: dict[str, Any], end: FloatEpilogue, 
 # --- concatenation ----------------------------------------------------------------------------------------------------
 
 
-def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Join] | None:
+def match_concatenation(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Concatenation] | None:
     parts = node.args[0]
     assert isinstance(parts, (tuple, list))
     given = [part for part in parts if isinstance(part, Node)]
-    return Match(pattern, (node,), (node,), Join(given)) if given else None
+    return Match(pattern, (node,), (node,), Concatenation(given)) if given else None
 
 
-def engine_join(match: Match[Join], emitter: EngineEmitter) -> Sequence[View]:
+def engine_concatenation(match: Match[Concatenation], emitter: EngineEmitter) -> Sequence[View]:
     """Parts that were not written to their place are copied there, images by the array."""
     node = match.root
     of_engine(node, "result", emitter.sizes)
@@ -241,5 +241,5 @@ PATTERNS = (
     engine_only("limits", ACTIVATION_TARGETS, match_limit, engine_element_wise),
     engine_only("function", tuple({*FUNCTIONS, *WITH_NUMBER}), match_function, engine_element_wise),
     engine_only("batch_norm", (BATCH_NORM,), match_norm, engine_element_wise),
-    engine_only("cat", (aten.cat.default,), match_join, engine_join),
+    engine_only("cat", (aten.cat.default,), match_concatenation, engine_concatenation),
 )

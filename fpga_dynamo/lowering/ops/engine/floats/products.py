@@ -126,7 +126,7 @@ def _linear(
 
     def weights(first: int, behind: int) -> WeightLine:
         some = None if of.x.channels == behind - first else (first, behind)
-        return matrix_weights(given, right.name, of, emitter, turned=False, channels=some)
+        return matrix_weights(given, right.name, of, emitter, transposed=False, channels=some)
 
     emit(of.command, of.x, of.y, end, addend, weights, other, value(node).numel() * depth, emitter)
     return [seen_as(of.out, match.root)]

@@ -72,7 +72,7 @@ def _added(end: QuantizedEpilogue, of: HeadsProduct, emitter: EngineEmitter) -> 
     size, rows = shape(end.residual), of.result.rows
     repeated = repetition(end.sum_size[:-2], size[:-2])
     assert repeated is not None
-    apart = emitter.heads_apart((repeated.images, *size[-2:]), end.residual.name)
+    apart = emitter.split_heads((repeated.images, *size[-2:]), end.residual.name)
     seen = apart.reshape(size)
     like = apart.buffer
     assert isinstance(like, Map) and seen is not None
