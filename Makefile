@@ -90,7 +90,7 @@ extended: $(installed)
 benches: $(installed)
 	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m 'slow and not sampled' tests/hls_kernels
 
-# A tenth of their cases at all tile shapes, and all of the software card's.
+# A tenth of their cases at all tile shapes, and all of those of the emulator's shape.
 benches-sampled: $(installed)
 	$(bin)/python -m pytest -q --durations=5 -m sampled tests/hls_kernels
 

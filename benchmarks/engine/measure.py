@@ -81,7 +81,7 @@ class Outcome:
 
     @property
     def utilisation(self) -> float:
-        """Products that the network has, over those that the array could have made meanwhile."""
+        """Products that the network has, over those that the array could make in the same cycles."""
         return sum(command.macs for command in self.commands) / (self.cycles * self.sizes.macs * self.units)
 
 

@@ -65,7 +65,7 @@ MUTATIONS = {
     "reported for each group": Mutation("vector/move.hpp", "if (moves_words(c) && !ends) continue;", ""),
     "a group of a block": Mutation("vector/move.hpp", f"first != 0) break;\n{_GROUP}                progress",
                                    f"false) break;\n{_GROUP}                progress"),
-    "a part of what is interleaved": Mutation("vector/move.hpp", "interleaves(c) ? done_pixels_t(ALL_PIXELS) : ", ""),
+    "a part of an interleaving": Mutation("vector/move.hpp", "interleaves(c) ? done_pixels_t(ALL_PIXELS) : ", ""),
     "waiting for words": Mutation("vector/move.hpp", "progress.until(done, here - c.input_after, ALL_PIXELS);", ""),
     "place of a run": Mutation("vector/gather.hpp", "asked = {place,", "asked = {0,"),
     "beats of a run": Mutation("vector/gather.hpp", "(place + static_cast<uint32_t>(run.words)",

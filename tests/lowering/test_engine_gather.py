@@ -135,7 +135,7 @@ class Mixer(nn.Module):
 
 
 class NormOfRows(nn.Module):
-    """A batch norm that no layer in front of it can take in."""
+    """A batch norm that is not folded into a layer in front of it."""
 
     def __init__(self) -> None:
         super().__init__()

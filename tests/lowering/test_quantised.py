@@ -1,4 +1,4 @@
-"""Operators of quantised graphs: integers of eight bits on the card, and eager mode's integers to the bit."""
+"""Operators of quantised graphs: int8 on the card, and eager mode's integers to the bit."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ ALONE: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], list[str]]] = {
     "mean": (lambda x: quantize(x.mean((2, 3)), FINE), ["pool_int8"]),
     "mean that keeps": (lambda x: quantize(x.mean((-1, -2), keepdim=True), FINE), ["pool_int8"]),
     "average": (lambda x: quantize(F.avg_pool2d(x, 3, 2, 1), FINE), ["pool_int8"]),
-    "average of what is inside": (
+    "average without padding": (
         lambda x: quantize(F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), FINE),
         ["pool_int8"],
     ),

@@ -1,5 +1,5 @@
-"""Real numbers between integers, one command each: softmax, layer norm, resize, embedding; eager mode's integers to the
-bit.
+"""Float operators between integers, one command each: softmax, layer norm, resize, embedding; eager mode's integers to
+the bit.
 
 Exponentials and means are rounded in another order than eager mode's: an integer may be the next one where eager mode's
 own real number lies between two, to the last bits of a float32.
@@ -38,7 +38,7 @@ MOST = 1e-3
 
 
 def nearly(model: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> None:
-    """Integers of eager mode's, but for a step where real numbers are rounded to either side."""
+    """Integers of eager mode's, but for a step where float32 values are rounded to either side."""
     with torch.no_grad():
         expected = model(*inputs).int()
     found = strict(model, *inputs).int()

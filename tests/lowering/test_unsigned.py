@@ -49,7 +49,7 @@ def narrow(x: Tensor) -> Tensor:
 
 
 BETWEEN: dict[str, tuple[Callable[[Tensor], Tensor], list[str]]] = {
-    "to real numbers": (lambda x: rounded(x, I8), ["U8", "U8"]),
+    "to float32": (lambda x: rounded(x, I8), ["U8", "U8"]),
     "with padding": (lambda x: F.pad(rounded(x, I8), (1, 1, 1, 1)), ["U8", "U8"]),
     "maxima": (lambda x: rounded(F.max_pool2d(rounded(x, I8), 2), I8), ["U8", "U8"]),
     "joined": (lambda x: rounded(torch.cat([rounded(x[:, 4:], I8), rounded(x[:, :4], I8)], 1), I8), ["U8", "U8"]),

@@ -214,7 +214,7 @@ def test_hls_kernel_computes_what_its_commands_say(recipe: Path, tmp_path: Path)
     at = (product.commands.ctypes.data, 2, product.arena.ctypes.data, product.weights.ctypes.data)
     kernel(*at)
     product.check()
-    # A command that is none, and what comes behind it, does not run.
+    # An unknown command, and what comes behind it, does not run.
     product = Product(describe(design, "hw", ""))
     product.commands[0] = 999
     before = product.arena[1:].copy()

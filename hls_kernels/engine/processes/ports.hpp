@@ -25,7 +25,7 @@ typedef number<bits_for(WRITES_AHEAD + 2)> write_count_t;
 struct pending_writes_t {
     write_count_t waiting;  // bursts in all
     write_count_t current;  // of these, of the window that is being stored
-    bool reported;          // the window before is reported, or there is none
+    bool reported;          // the window before, or no window was before
     done_t before;
 };
 
