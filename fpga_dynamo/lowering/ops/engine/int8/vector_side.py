@@ -152,9 +152,10 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     source, node, last = match.nodes
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
-    if argument(node, "dim", 1) % len(shape(node)) != len(shape(node)) - 1:
+    dim = argument(node, "dim", 1) % len(shape(node))
+    if dim != len(shape(node)) - 1 and not emitter.sizes.gather:
         raise RefusedError("only the last dimension is supported, along which the engine's features lie")
-    count = shape(node)[-1]
+    count = shape(node)[dim]
     params = emitter.pack(pack_exponentials, (found[1].scale,), [], 256, f"exponentials of {node.name}")
     command = VectorCommand(
         operation=VectorOperation.SOFTMAX,
@@ -163,7 +164,7 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         low=scale.low,
         high=scale.high,
     )
-    return [row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params))]
+    return [row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params), dim)]
 
 
 def pack_exponentials(params: tuple[Any, ...]) -> torch.Tensor:
