@@ -27,7 +27,7 @@ def engine_add(match: Match[PairParts], emitter: EngineEmitter) -> Sequence[View
     if shape(left) != shape(match.root) or emitter.is_constant(left):
         left, right, a, b, sign, other_sign = right, left, b, a, other_sign, sign
     broadcast = shape(left) != shape(match.root) or shape(right) != shape(match.root)
-    if shape(left) != shape(match.root) or (broadcast and not emitter.sizes.gather):
+    if broadcast and not emitter.sizes.gather:
         raise RefusedError("a broadcast operand is not supported")
     low, high = limits(match.bound.activation, scale)
     command = VectorCommand(
