@@ -5,7 +5,7 @@
 #include <new>
 
 #include "error.hpp"
-#include "model.hpp"
+#include "exported_model.hpp"
 #include "model_error.hpp"
 
 struct fd_model {
@@ -109,8 +109,12 @@ fd_status fd_model_output_shape(fd_model* model, const fd_tensor* inputs, size_t
     return guarded([&] {
         check_model(model);
         if (!shape) throw fd::invalid_argument("the pointer to the shape is null");
-        const auto found = model->opened.output_shape(inputs, input_count, index);
-        std::copy(found.begin(), found.end(), shape);
+        if (input_count && !inputs) throw fd::invalid_argument("the pointer to the inputs is null");
+        const auto found = model->opened.output_layouts({inputs, inputs + input_count});
+        if (index >= found.size())
+            throw fd::invalid_argument("the model has " + std::to_string(found.size()) +
+                                       " outputs; there is no output " + std::to_string(index));
+        std::copy(found[index].shape.begin(), found[index].shape.end(), shape);
     });
 }
 

@@ -36,7 +36,11 @@ public:
     const std::vector<port>& inputs() const { return inputs_; }
     const std::vector<port>& outputs() const { return outputs_; }
 
-    std::vector<int64_t> output_shape(const fd_tensor* inputs, size_t count, size_t index);
+    // Of each output, for inputs of these shapes.
+    struct layout {
+        std::vector<int64_t> shape, strides;
+    };
+    std::vector<layout> output_layouts(const std::vector<fd_tensor>& inputs);
     void run(const fd_tensor* inputs, size_t input_count, const fd_tensor* outputs, size_t output_count);
     void load_weights(const std::string& path);
 

@@ -1,4 +1,4 @@
-#include "model.hpp"
+#include "exported_model.hpp"
 
 #include <algorithm>
 
@@ -159,11 +159,11 @@ shapes model::check_inputs(const fd_tensor* given, size_t count) const {
     return sizes;
 }
 
-std::vector<int64_t> model::output_shape(const fd_tensor* inputs, size_t count, size_t index) {
-    if (index >= outputs_.size())
-        throw invalid_argument("the model has " + std::to_string(outputs_.size()) + " outputs; there is no output " +
-                               std::to_string(index));
-    return bound_for(check_inputs(inputs, count))->outputs[index].shape;
+std::vector<model::layout> model::output_layouts(const std::vector<fd_tensor>& inputs) {
+    const auto bound = bound_for(check_inputs(inputs.data(), inputs.size()));
+    std::vector<layout> result;
+    for (const bound_view& view : bound->outputs) result.push_back({view.shape, view.strides});
+    return result;
 }
 
 void model::run(const fd_tensor* inputs, size_t input_count, const fd_tensor* outputs, size_t output_count) {
