@@ -69,7 +69,7 @@ def exported_program(
         raise ExportError(
             f"unsupported model: expected a module, a program of torch.export or a .pt2 file, not {type(model).__name__}"
         )
-    if model.training:
+    if model.training and not isinstance(model, GraphModule):  # a graph of torch.export has one mode only
         raise ExportError("the model is in training mode: call model.eval() before the export")
     args, kwargs = tuple(args), dict(kwargs or {})
     if dtype is not None:
@@ -131,11 +131,10 @@ def _tensors_alone(
     results that are no tensors.
     """
     module = GraphModule(program.graph_module, deepcopy(program.graph_module.graph))
-    nodes = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]  # whose copies may have new names
     held: list[tuple[torch.Tensor | None, str | None]] = []
     names = []
-    for spec in program.graph_signature.input_specs:
-        node = nodes[spec.arg.name]
+    for spec, node in zip(program.graph_signature.input_specs, placeholders, strict=True):
         if isinstance(spec.arg, TensorArgument) and spec.kind is InputKind.USER_INPUT:
             held.append((None, None))
         elif isinstance(spec.arg, TensorArgument):

@@ -8,7 +8,8 @@ Numbers that depend on the inputs' sizes are "$5", the result of step 5 of `size
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +17,10 @@ import numpy as np
 import torch
 from torch.fx import Node
 
+from fpga_dynamo.codegen.eager import extract
 from fpga_dynamo.deployment.capture import ModelGraph
 from fpga_dynamo.deployment.errors import ExportError
+from fpga_dynamo.deployment.generated import Fill, Sequence, generated
 from fpga_dynamo.deployment.packed_weights import Layout, checksum, content, plan
 from fpga_dynamo.deployment.views import NotAViewError, ValueView, views_made_by
 from fpga_dynamo.ir.graph import describe, value
@@ -64,6 +67,7 @@ class _Writer:
     values: list[dict[str, Any]] = field(default_factory=list)
     views: dict[Node, ValueView] = field(default_factory=dict)
     constants: list[tuple[int, torch.Tensor]] = field(default_factory=list)
+    generated: list[dict[str, Any]] = field(default_factory=list)
 
     def add_value(self, node: Node, dtype: torch.dtype, elements: Any, shape: Any, strides: Any) -> int:
         self.values.append({"dtype": str(dtype).removeprefix("torch."), "elements": self.steps.number(elements)})
@@ -73,6 +77,15 @@ class _Writer:
     def add_input(self, node: Node) -> None:
         fake = value(node)
         self.add_value(node, fake.dtype, fake.numel(), fake.shape, fake.stride())
+
+    def add_generated(self, node: Node) -> None:
+        fake, how = value(node), generated(node)
+        index = self.add_value(node, fake.dtype, fake.numel(), fake.shape, fake.stride())
+        if isinstance(how, Sequence):
+            numbers = {"first": self.steps.number(how.first), "step": self.steps.number(how.step)}
+            self.generated.append({"value": index, **numbers})
+        elif isinstance(how, Fill):
+            self.generated.append({"value": index, "bits": f"{how.bits:016x}"})
 
     def view_of(self, node: Node) -> ValueView:
         """Where a value of the graph lies; that of a parameter becomes a constant of the model."""
@@ -136,13 +149,14 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
         "packed_bytes": layout.packed_bytes,
         "kernels": kernels,
         "sizes": [],
-        "guards": _guards(writer),
+        "guards": _guards(writer, inputs),
         "values": writer.values,
         "inputs": given,
         "constants": [
             {"value": index, "offset": begin, "bytes": tensor.nbytes}
             for (index, tensor), begin in zip(writer.constants, layout.constants, strict=True)
         ],
+        "generated": writer.generated,
         "launches": launches,
         "outputs": outputs,
         "python": {
@@ -158,7 +172,8 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
 
 def refuse_eager(program: Program) -> None:
     """Raises :class:`ExportError` if a node that computes would run in eager mode."""
-    left = [node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes]
+    host = [node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes]
+    left = [node for node in host if generated(node) is None]
     reasons = [
         f"  {describe(node)}: {program.reasons[node]}" for node in left if node in program.reasons
     ] or [f"  {task.name}: a kernel of its own" for task in program.kernel_tasks]
@@ -228,9 +243,13 @@ def _kernel(program: Program, name: str) -> dict[str, Any]:
 
 
 def _host_views(writer: _Writer, task: HostTask) -> None:
-    """What a host task without computing nodes gives, as views."""
+    """What a host task gives, as views of values and of what sizes alone decide."""
+    made_here = [node for node in task.nodes if generated(node) is not None]
+    for node in made_here:
+        writer.add_generated(node)
+    part, reads = extract(writer.program.graph, task.writes, {*task.reads, *made_here}, name=task.name)
     try:
-        made = views_made_by(task.eager, _reads(writer, task.reads), [value(node) for node in task.writes])
+        made = views_made_by(part, _reads(writer, reads), [value(node) for node in task.writes])
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: {task.name} runs on the host ({error})") from error
     writer.views.update(zip(task.writes, made, strict=True))
@@ -247,7 +266,7 @@ def _results(writer: _Writer) -> list[ValueView]:
         raise ExportError(f"the model cannot be exported: the order of its results needs the host ({error})") from error
 
 
-def _reads(writer: _Writer, nodes: Sequence[Node]) -> list[ValueView | tuple[int, ...]]:
+def _reads(writer: _Writer, nodes: Iterable[Node]) -> list[ValueView | tuple[int, ...]]:
     symbols = writer.program.symbols
     hints = () if symbols is None else tuple(symbols.hints()[name] for name in symbols.names)
     return [hints if node is writer.program.graph.sizes else writer.view_of(node) for node in nodes]
@@ -271,9 +290,15 @@ def _commands(program: Program, layout: Layout) -> tuple[bytes, list[int]]:
     return np.concatenate([*lists, np.zeros(0, np.uint32)]).astype("<u4").tobytes(), first
 
 
-def _guards(writer: _Writer) -> list[dict[str, Any]]:
+def _guards(writer: _Writer, inputs: Mapping[str, tuple[int, int]]) -> list[dict[str, Any]]:
     symbols = writer.program.symbols
     guards = [] if symbols is None else list(symbols.guards.values())
+    sizes = {name: f"{writer.graph.inputs[i]}.shape[{d}]" for name, (i, d) in inputs.items()}
     return [
-        {"size": writer.steps.number(guard.size), "relation": guard.relation, "says": str(guard)} for guard in guards
+        {
+            "size": writer.steps.number(guard.size),
+            "relation": guard.relation,
+            "says": re.sub(r"\w+", lambda found: sizes.get(found[0], found[0]), str(guard)),
+        }
+        for guard in guards
     ]

@@ -69,8 +69,10 @@ def _view(result: Any, begins: Sequence[tuple[int, ValueView]], written: Any) ->
     shape = tuple(places.shape)
     first = int(places.flatten()[0]) if places.numel() else begins[0][0]
     begin, read = max((one for one in begins if one[0] <= first), key=lambda one: one[0])
+    traced = tuple(map(hinted, written.stride()))  # those of single elements, which the places do not tell
     strides = tuple(
-        int(places.select(d, 1).flatten()[0]) - first if n > 1 and places.numel() else 0 for d, n in enumerate(shape)
+        int(places.select(d, 1).flatten()[0]) - first if n > 1 and places.numel() else traced[d]
+        for d, n in enumerate(shape)
     )
     expected = torch.full((), first, dtype=torch.int64)
     for d, (n, stride) in enumerate(zip(shape, strides, strict=True)):

@@ -25,6 +25,8 @@ public:
             elements_.push_back(at(value.elements, MOST_BYTES / 8));
             made_->scratch.push_back(reserve(elements_.back() * value.type->bytes()));
         }
+        for (const generated_description& one : model_.generated)
+            made_->generated.emplace_back(one.value, generated(one));
         for (const port_description& port : model_.inputs) made_->inputs.push_back(view(port.view));
         for (const port_description& port : model_.outputs) made_->outputs.push_back(view(port.view));
         for (const launch_description& launch : model_.launches) made_->launches.push_back(bound(launch));
@@ -43,6 +45,18 @@ private:
         std::vector<int64_t> result;
         for (const number& one : given) result.push_back(static_cast<int64_t>(at(one, MOST_BYTES)));
         return result;
+    }
+
+    std::vector<uint8_t> generated(const generated_description& given) const {
+        const size_t count = elements_[given.value], size = model_.values[given.value].type->bytes();
+        std::vector<uint8_t> memory(count * size);
+        const auto first = static_cast<uint64_t>(given.first.at(made_->sizes));
+        const auto step = static_cast<uint64_t>(given.step.at(made_->sizes));
+        for (size_t i = 0; i < count; ++i) {  // modulo 2^64, as PyTorch's integers
+            const uint64_t element = given.fill ? given.bits : first + i * step;
+            std::memcpy(memory.data() + i * size, &element, size);  // little-endian
+        }
+        return memory;
     }
 
     uint64_t reserve(uint64_t bytes) {

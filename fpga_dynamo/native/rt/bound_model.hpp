@@ -39,6 +39,7 @@ struct bound_model {
     std::vector<uint64_t> scratch;  // of each value: its place in a call's scratch memory
     uint64_t scratch_bytes = 0;
     std::vector<bound_launch> launches;
+    std::vector<std::pair<size_t, std::vector<uint8_t>>> generated;  // values that sizes alone decide, and their memory
 };
 
 // words: content of commands.bin, which the document's launches refer to. Throws model_error where the sizes contradict

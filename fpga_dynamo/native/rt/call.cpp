@@ -87,6 +87,7 @@ void call_state::run(const bound_model& bound, const std::shared_ptr<device_memo
     std::vector<uint8_t*> memory(model_.values.size());
     for (size_t i = 0; i < memory.size(); ++i)
         memory[i] = constants[i] ? const_cast<uint8_t*>(constants[i]) : own + bound.scratch[i];
+    for (const auto& [value, made] : bound.generated) memory[value] = const_cast<uint8_t*>(made.data());
     for (size_t i = 0; i < inputs.size(); ++i) {
         const bound_view& view = bound.inputs[i];
         const size_t bytes = model_.values[view.value].type->bytes();

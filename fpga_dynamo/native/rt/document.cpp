@@ -48,7 +48,7 @@ file_description read_file(const value& files, const char* name) {
 
 class reader {
 public:
-    explicit reader(const value& root) : root_(root), made_{{}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {},
+    explicit reader(const value& root) : root_(root), made_{{}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {},
                                                             size_program(root.at("sizes"))} {}
 
     document read() {
@@ -74,6 +74,7 @@ public:
         }
         made_.sizes.check(ranks);
         for (const value& given : root_.at("constants").as_array("constants")) constant(given);
+        for (const value& given : root_.at("generated").as_array("generated")) generated(given);
         for (const value& given : root_.at("launches").as_array("launches")) made_.launches.push_back(launch(given));
         for (const value& given : root_.at("outputs").as_array("outputs")) {
             made_.outputs.push_back(port(given));
@@ -128,6 +129,24 @@ private:
             damaged("a constant that is not in weights.bin");
         define(made.value);
         made_.constants.push_back(made);
+    }
+
+    void generated(const value& given) {
+        generated_description made{below(given.at("value"), made_.values.size(), "value"), false, {}, {}, 0};
+        const element kind = made_.values[made.value].type->kind;
+        made.fill = given.find("bits") != nullptr;
+        if (made.fill) {
+            const std::string& bits = given.at("bits").as_string("bits");
+            if (bits.size() != 16 || bits.find_first_not_of("0123456789abcdef") != std::string::npos)
+                damaged("'" + bits.substr(0, 40) + "' is no element");
+            made.bits = std::stoull(bits, nullptr, 16);
+        } else {
+            made.first = count(given.at("first"));
+            made.step = count(given.at("step"));
+            if (kind != element::int64 && kind != element::int32) damaged("a sequence of other numbers than integers");
+        }
+        define(made.value);
+        made_.generated.push_back(made);
     }
 
     static kernel_description kernel(const value& given) {

@@ -66,6 +66,14 @@ struct constant_description {
     uint64_t offset, bytes;
 };
 
+// A value that sizes alone decide: element i is first + i * step, or (a fill) the low bytes of `bits`.
+struct generated_description {
+    size_t value;
+    bool fill;
+    number first, step;
+    uint64_t bits;
+};
+
 struct file_description {
     uint64_t bytes;
     uint32_t crc32;
@@ -81,6 +89,7 @@ struct document {
     std::vector<value_description> values;  // first those of the inputs
     std::vector<port_description> inputs, outputs;
     std::vector<constant_description> constants;
+    std::vector<generated_description> generated;
     std::vector<launch_description> launches;
     size_program sizes;
 };
