@@ -17,7 +17,8 @@ import xclbin_build
 from hls_kernels import ROOT
 from tests.xclbin_build import fake_vitis
 from tests.xclbin_build.cu_card import aligned, encode
-from xclbin_build import RecipeError, ToolchainError
+from xclbin_build import RecipeError, ToolchainError, read
+from xclbin_build.axlf import Mode, Section
 from xclbin_build.build import load_design
 from xclbin_build.flow.commands import synthesis
 from xclbin_build.flow.config import link_config

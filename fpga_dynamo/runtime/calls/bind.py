@@ -15,7 +15,7 @@ import numpy as np
 
 from fpga_dynamo.ir.launch import CommandList, Form
 from fpga_dynamo.ir.program import CardTask, Program
-from fpga_dynamo.ir.sizes.code import SizeWriter, FunctionSource, checker
+from fpga_dynamo.ir.sizes.code import FunctionSource, SizeWriter, checker
 from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
 from fpga_dynamo.ir.view import Buffer, Role, numel
