@@ -24,8 +24,8 @@ from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.lowering.ops.engine.floats import functions
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineRun
 from fpga_dynamo.tools.estimate.program import lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineRun
 from tests.lowering.test_engine_floats import card, lowered, recipe
 from xclbin_build.build import load_design
 

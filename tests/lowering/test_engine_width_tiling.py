@@ -21,8 +21,8 @@ from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineRun, SharedCard, counted
 from fpga_dynamo.tools.estimate.program import lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineRun, SharedCard, counted
 from tests.lowering import test_engine_floats as floats
 from tests.lowering.engine_kit import apart, lowered
 from tests.lowering.test_engine_lowering import left_of

@@ -188,7 +188,7 @@ class _Checker:
         self._take_back(loop, found)
         own = self._straight({b for b in loop.blocks if self._flow.around(b) is loop})
         found.note = self._stays(children)
-        if self._nests.joins(loop):
+        if self._nests.flattens(loop):
             nest = [self._found[one.header] for one in self._nests.chain(loop)]
             only, known = nest[-1], [one.trips[1] for one in nest if one.trips]
             if only.ii is not None:

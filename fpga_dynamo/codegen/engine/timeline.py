@@ -57,7 +57,7 @@ _TAPS = 14
 """Cycles of feed for a command before its first window, beside two for each position of the kernel."""
 _ROOM = 0.3
 """Of a bank's time, what loaders leave to the results of the command at work."""
-_MEET = 16
+_BARRIER = 16
 """From a unit's last response until its peers have heard that all have done with a command."""
 
 Command = MacCommand | VectorCommand | IdleCommand
@@ -111,7 +111,7 @@ class Timeline:
     """
 
     def __init__(self, sizes: EngineSizes, memory: MemoryTiming, met: Sequence[float] = ()) -> None:
-        self.sizes, self.memory, self._met = sizes, memory, met
+        self.sizes, self.memory, self._barriers = sizes, memory, met
         self._seen = memory  # by the command that is being added
         self.ends: list[float] = []
         self._stores: list[_Store] = []
@@ -149,7 +149,7 @@ class Timeline:
         self._stored_share = 0.0 if command.second_operand_is_map else min(_ROOM, taken)
         c, index, g = command, len(self._stores), self._loads[first].geometry
         also = [self._stores[index - n].end for n in (c.residual_after, c.weight_after) if n]
-        also += self._heard(c.peers, Peers.RESIDUAL, c.residual_after) + self._heard(
+        also += self._peers_done(c.peers, Peers.RESIDUAL, c.residual_after) + self._peers_done(
             c.peers, Peers.WEIGHT, c.weight_after
         )
         others = max(also, default=0.0)
@@ -203,7 +203,8 @@ class Timeline:
         self._seen = further(self.memory)
         waits = self._stores[len(self._stores) - c.input_after] if c.input_after else None
         after = [self.ends[len(self.ends) - c.other_after]] if c.other_after else []
-        after += self._heard(c.peers, Peers.INPUT, c.input_after) + self._heard(c.peers, Peers.RESIDUAL, c.other_after)
+        after += self._peers_done(c.peers, Peers.INPUT, c.input_after)
+        after += self._peers_done(c.peers, Peers.RESIDUAL, c.other_after)
         others = max(after, default=0.0)
 
         def there(pixels: int | None) -> float:
@@ -219,14 +220,14 @@ class Timeline:
         self.ends.append(end)
         return end
 
-    def _heard(self, peers: Peers, operand: Peers, after: int) -> list[float]:
+    def _peers_done(self, peers: Peers, operand: Peers, after: int) -> list[float]:
         """When all units have done with the command that made an operand, if others have made a part of it."""
-        return [self._met[len(self._stores) - after] + _MEET] if after and operand in peers else []
+        return [self._barriers[len(self._stores) - after] + _BARRIER] if after and operand in peers else []
 
     def _out(self, g: CommandGeometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> float:
         """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of.
 
-        Answers when the bursts are stored after which what was stored before is told of.
+        Answers when the bursts are stored after which earlier results are reported.
         """
         c = g.command
         lines = g.output_lines(band) * blocks
@@ -248,7 +249,7 @@ class Timeline:
             added = max(added, self._maps.move(max(begin, others), band.rows * c.out_width * blocks))
         self._epilogue = max(self._epilogue, added)
         first = max(self._store, begin + _FEED + EPILOGUE)
-        # What was stored before is told of when two bursts have gone, and memory has answered.
+        # What was stored before is reported when two bursts have gone, and memory has answered.
         told = max(0.0, self._stored + self._seen.write - first - _REPORT_AFTER * (lines / count + BURST))
         of_burst = lines if lines == g.stored_plane * blocks else lines / count
         written = self._maps.move(first, lines, of_burst, write=True)
@@ -274,9 +275,9 @@ class Timeline:
         maker = index - c.input_after
         heard = 0.0
         if Peers.INPUT in c.peers:
-            if maker >= len(self._met):
+            if maker >= len(self._barriers):
                 return None
-            heard = self._met[maker] + _MEET
+            heard = self._barriers[maker] + _BARRIER
         band = g.all_bands[load.band]
         pixels = (band.last + 1) * c.in_width
         partly = c.images == 1 and g.heads == 1 and band.last < c.in_height - 1

@@ -130,9 +130,9 @@ def _plan_for_cores(graph: GraphInfo, options: Options, mistakes: Mistakes) -> P
     parts = partition(graph, claims, cores(graph), greedy=greedy, granularity=options.granularity)
     if options.strict:
         _refuse_fallbacks(graph, parts)
-    taken_by = claims.taken_by
+    pattern_of = claims.pattern_of
     lowered = [
-        emit_segment(graph, segment, taken_by, watch=options.verify, bands=options.bands) if segment.on_card else None
+        emit_segment(graph, segment, pattern_of, watch=options.verify, bands=options.bands) if segment.on_card else None
         for segment in parts.segments
     ]
     return Plan(parts.segments, lowered, parts.reasons, parts.greedy_launches)

@@ -14,11 +14,11 @@ from fpga_dynamo.ir.weights import NotExactError
 from fpga_dynamo.quantize.specs import Scales
 from fpga_dynamo.tools.estimate import hardware, model
 from fpga_dynamo.tools.estimate.accuracy import Error
-from fpga_dynamo.tools.estimate.counting import Counted, EngineCard, SharedCard, counted
 from fpga_dynamo.tools.estimate.figures import Figures, HostNode, figures, modelled
 from fpga_dynamo.tools.estimate.hardware import DesignResources, EstimateError
 from fpga_dynamo.tools.estimate.linking import Link, links
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import Counted, EngineCard, SharedCard, counted
 
 _ROWS = 20
 """Layers that a table shows."""
@@ -101,13 +101,13 @@ def estimate(
     if not any(program.lists.launches):
         node = max(program.left, key=macs)
         raise EstimateError(f"the engine supports no node of '{name}': {node.name}: {program.left[node]}")
-    times, moved, counting = modelled(program), None, None
+    times, moved, simulation = modelled(program), None, None
     if simulate:
         modelled_ms = sum(launch[-1] for launch in times if launch) / card.engine.platform.clock_hz * 1e3
         found = _counted(program, card, given)
         times, moved = [[float(end) for end in launch] for launch in found.ends], found.moved
         stalls = {cause: cycles / card.mhz / 1e3 for cause, cycles in found.stalls.items() if cycles}
-        counting = Simulation(modelled_ms, stalls, found.values, dict(found.differences), dict(found.errors))
+        simulation = Simulation(modelled_ms, stalls, found.values, dict(found.differences), dict(found.errors))
     return Report(
         name,
         dtype,
@@ -121,7 +121,7 @@ def estimate(
         hardware.resources(card.design, sizes_only=sizes_only),
         links(program, card.design),
         _basis(card, simulate),
-        counting,
+        simulation,
     )
 
 
