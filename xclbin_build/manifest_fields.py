@@ -89,7 +89,7 @@ class PeerArguments:
 @dataclass(frozen=True)
 class Peers:
     arguments: Annotated[PeerArguments, Closed()]
-    meet: Name
+    barrier: Name
     page_bytes: Annotated[int, Range(64, 2**31 - 1)]
 
 

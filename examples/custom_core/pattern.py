@@ -16,7 +16,7 @@ SMOOTH_CORE = fpga_dynamo.Core(
     cycles=lambda c, target: c["sequences"] * c["steps"] * ceil_div(c["channels"], VEC),
     moved=lambda c, target: 2 * c["sequences"] * c["steps"] * c["channels"],
     parts=lambda c, target: c["sequences"] * ceil_div(c["channels"], 8 * VEC),
-    redirects=True,
+    zero_copy=True,
 )
 fpga_dynamo.register_core(SMOOTH_CORE)
 

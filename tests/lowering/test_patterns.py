@@ -126,8 +126,8 @@ def test_what_merges_wrongly_goes_alone(merged: Callable[[Match, Match], Any], w
 
 
 def test_what_joins_no_images_is_a_mistake() -> None:
-    wrong = replace(TRIPLE, joins=lambda match: match.nodes)
-    with registered(wrong), pytest.warns(RuntimeWarning, match="joins returned .* it must return the images"):
+    wrong = replace(TRIPLE, concatenates=lambda match: match.nodes)
+    with registered(wrong), pytest.warns(RuntimeWarning, match="concatenates returned .* it must return the images"):
         (program,) = programs_of(lambda x: triple(x, 0.5), torch.randn(5, 17), recipe=RECIPE)
     assert not program.card_tasks
 

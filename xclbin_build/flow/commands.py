@@ -30,7 +30,7 @@ class Call:
 def kernels_of(design: Design) -> dict[str, list[str]]:
     """The sources of each kernel that is synthesized, in the build directory."""
     found = {kernel.name: _sources_of(kernel) for kernel in design.kernels}
-    return found | {name: [f"{name}.cpp"] for name in _meeting(design)}
+    return found | {name: [f"{name}.cpp"] for name in _barriers(design)}
 
 
 def flags_of(design: Design, kernel: str, directory: Path | None = None) -> list[str]:
@@ -109,5 +109,5 @@ def _sources_of(kernel: Kernel) -> list[str]:
     return [f"user/{path.name}" for path in kernel.files] or [f"{kernel.name}.cpp"]
 
 
-def _meeting(design: Design) -> list[str]:
-    return [Peers.of(kernel, design).meet for kernel in design.kernels if kernel.peers > 1]
+def _barriers(design: Design) -> list[str]:
+    return [Peers.of(kernel, design).barrier for kernel in design.kernels if kernel.peers > 1]

@@ -15,7 +15,7 @@ FUNCTION_EXPONENTS, FUNCTION_MANTISSAS = 16, 128
 """Of the table of a function of bfloat16 results: neighbouring powers of two, and numbers of each with either sign."""
 FUNCTION_ENTRIES = 2 * FUNCTION_EXPONENTS * FUNCTION_MANTISSAS
 FUNCTION_LINES = 1 + FUNCTION_ENTRIES * 2 // LINE_BYTES
-"""Of a function in memory: its laws and its entries."""
+"""Lines of a function in memory: its tails and its entries."""
 FUNCTION_WORDS = FUNCTION_ENTRIES // 4
 """Cycles that the epilogue takes to fill its tables with a function, four entries at a time."""
 

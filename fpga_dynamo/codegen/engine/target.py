@@ -8,14 +8,14 @@ from typing import Any
 
 from fpga_dynamo.ir.target import Platform, Target
 
-from .cycles import Memory
+from .cycles import MemoryTiming
 from .sizes import LINE_BYTES, EngineSizes
 
-_HBM = Memory(0.72, 100, 100)
-FITTED: Mapping[str, Memory] = {
-    "u250": Memory(0.95, 66, 100),
-    "zcu102": Memory(0.25, 75, 75, 0.9),
-    "kv260": Memory(0.25, 75, 75, 0.9),
+_HBM = MemoryTiming(0.72, 100, 100)
+FITTED: Mapping[str, MemoryTiming] = {
+    "u250": MemoryTiming(0.95, 66, 100),
+    "zcu102": MemoryTiming(0.25, 75, 75, 0.9),
+    "kv260": MemoryTiming(0.25, 75, 75, 0.9),
     "u50": _HBM,
     "u280": _HBM,
     "u55c": _HBM,
@@ -49,7 +49,7 @@ class EngineTarget:
 
     recipe: str
     sizes: EngineSizes
-    memory: Memory
+    memory: MemoryTiming
     platform: Platform
     units: int = 1
 
@@ -100,7 +100,7 @@ def features(target: Target) -> frozenset[str]:
     return frozenset(name for name, there in found.items() if there)
 
 
-def memory_of(platform: str, speeds: Mapping[str, Any]) -> Memory:
+def memory_of(platform: str, speeds: Mapping[str, Any]) -> MemoryTiming:
     """What the cost model takes a platform's memory for: fitted at 300 MHz, or guessed from the bank's bandwidth."""
     mhz = float(speeds["clock_mhz"])
     clock = mhz / _FITTED_MHZ
@@ -116,4 +116,4 @@ def memory_of(platform: str, speeds: Mapping[str, Any]) -> Memory:
         )
     bank = float(speeds.get("bank_gbps", _BANK_GBPS)) * 1e9 / (mhz * 1e6 * LINE_BYTES)
     latency = round(_GUESSED_LATENCY * clock)
-    return Memory(min(bank, 1.0) * _GUESSED_SHARE, latency, latency)
+    return MemoryTiming(min(bank, 1.0) * _GUESSED_SHARE, latency, latency)

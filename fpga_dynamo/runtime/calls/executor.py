@@ -20,7 +20,7 @@ from fpga_dynamo.ir.launch import Form
 from fpga_dynamo.ir.plain_kernels import plain_kernel
 from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.size import Size
-from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, all_finite
+from fpga_dynamo.ir.weights import NotEvaluatedError, NotExactError, NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.kernel_tasks import KernelRunner, on_host
@@ -301,7 +301,7 @@ class Executor:
                 self.direct.open(binding, inputs, parameters)
             return results
 
-        def leave_to_eager(why: str) -> None:
+        def fall_back(why: str) -> None:
             self._left.add(task)
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
@@ -311,8 +311,8 @@ class Executor:
                 self._write(values, writes, run_in_eager(values), task.nodes)
                 return
             try:
-                results = or_else(lambda: launch(call, pe.index), leave_to_eager, self.case)
-            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError) as error:
+                results = or_else(lambda: launch(call, pe.index), fall_back, self.case)
+            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError, NotEvaluatedError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
                 if results is None:

@@ -21,7 +21,7 @@ from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.observe.trace import ApplicationEvent, DecisionEvent, PathLike, TaskEvent, TraceRecorder
 from fpga_dynamo.runtime.scheduling.arrivals import Arrivals, At, check_times
 from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
-from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
+from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Occupation
 from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
 
@@ -116,13 +116,13 @@ class _Simulation:
         self.cost = cost
         self.deciding = False  # a round is under way
         self.ticking = False  # the next multiple of the period is among the events
-        self.ended: dict[Slot, float] = {}  # when the last task of a slot did
+        self.ended: dict[Occupation, float] = {}  # when the last task of a slot did
         self.changed: float | None = None  # since when there is something to decide
         self.trace = TraceRecorder(origin=0.0)
         self.trace.declare(dispatcher.pes)
         # (time, order of insertion, what happens): a frame arrives, a slot's task ends that started at a time, or
         # something is called with the time.
-        self.events: list[tuple[float, int, Frame | tuple[Slot, float] | Callable[[float], None]]] = []
+        self.events: list[tuple[float, int, Frame | tuple[Occupation, float] | Callable[[float], None]]] = []
         self.order = itertools.count()
         self.applications = itertools.count(1)
         self.first_starts: dict[Frame, float] = {}
@@ -135,7 +135,7 @@ class _Simulation:
         for time in times:
             self._at(time, Frame(graph, None, time))
 
-    def _at(self, time: float, what: Frame | tuple[Slot, float] | Callable[[float], None]) -> None:
+    def _at(self, time: float, what: Frame | tuple[Occupation, float] | Callable[[float], None]) -> None:
         heapq.heappush(self.events, (time, next(self.order), what))
 
     def run(self) -> SimulationResult:
@@ -218,7 +218,7 @@ class _Simulation:
         if self.changed is None or not self.dispatcher.ready:  # until then there was nothing to decide
             self.changed = now
 
-    def _start(self, slot: Slot, now: float) -> None:
+    def _start(self, slot: Occupation, now: float) -> None:
         item = slot.running
         assert item is not None
         self.first_starts.setdefault(item.frame, now)
@@ -230,7 +230,7 @@ class _Simulation:
             )
         self._at(now + seconds, (slot, now))
 
-    def _complete(self, slot: Slot, started: float, now: float) -> None:
+    def _complete(self, slot: Occupation, started: float, now: float) -> None:
         item = slot.running
         assert item is not None
         frame, pe, task = item.frame, slot.pe, item.task

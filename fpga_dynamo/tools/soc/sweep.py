@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from fpga_dynamo.tools.soc.bounds import capacity
-from fpga_dynamo.tools.soc.outcome import Run
+from fpga_dynamo.tools.soc.outcome import RunOutcome
 from fpga_dynamo.tools.soc.provenance import digest, made_again, made_by, of_policy
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table, text
@@ -64,7 +64,7 @@ class Point:
 
 @dataclass(frozen=True)
 class RunRow(Point):
-    """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.Run`."""
+    """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.RunOutcome`."""
 
     instances: int
     capacity: float
@@ -203,7 +203,7 @@ class Sweep:
         return rows(run, system, point, self.capacity(point.system))
 
 
-def rows(run: Run, system: System, point: Point, most: float) -> tuple[RunRow, list[ApplicationRow]]:
+def rows(run: RunOutcome, system: System, point: Point, most: float) -> tuple[RunRow, list[ApplicationRow]]:
     """What a run's tables say of it."""
     responses = run.responses * 1e3
     execution = (run.ended - run.started) * 1e3

@@ -43,7 +43,7 @@ MOST_INSTANCES, MOST_SEEDS, MOST_SIGMA = 10_000_000, 10_000, 10.0
 
 
 @dataclass(frozen=True)
-class Source:
+class ArrivingApplication:
     """An application and how its instances arrive."""
 
     application: Application
@@ -72,7 +72,7 @@ class Workload:
         values = {key: value for key, value in description.items() if key != "application"}
         self._take([_source(number_, row, folder) for number_, row in enumerate(rows)], values)
 
-    def _take(self, sources: list[Source], description: Mapping[str, Any]) -> None:
+    def _take(self, sources: list[ArrivingApplication], description: Mapping[str, Any]) -> None:
         self.sources = sources
         names = [source.application.name for source in self.sources]
         for name in names:
@@ -86,7 +86,7 @@ class Workload:
         self.tail = number("workload", description, "tail", 0.0, MOST_SIGMA)
 
     @classmethod
-    def of(cls, sources: Sequence[Source], **values: Any) -> Workload:
+    def of(cls, sources: Sequence[ArrivingApplication], **values: Any) -> Workload:
         """A workload of sources that are there already; values: as in a table, but for the applications."""
         made = cls.__new__(cls)
         made._take(list(sources), values)
@@ -130,7 +130,7 @@ def _seeds(description: Mapping[str, Any]) -> list[int]:
     return [whole("workload", {"seeds": seed}, "seeds", 0, 0, 2**63 - 1) for seed in seeds]
 
 
-def _times(source: Source, rate: float, until: float, generator: random.Random) -> list[float]:
+def _times(source: ArrivingApplication, rate: float, until: float, generator: random.Random) -> list[float]:
     if source.kind == "trace":
         return [time for time in source.trace if time < until]
     if source.kind == "periodic":
@@ -145,7 +145,7 @@ def _times(source: Source, rate: float, until: float, generator: random.Random) 
     return times
 
 
-def _source(index: int, row: Any, folder: Path) -> Source:
+def _source(index: int, row: Any, folder: Path) -> ArrivingApplication:
     where = f"application {index + 1}"
     if not isinstance(row, Mapping):
         raise StudyError(f"{where} must be a table with one of {', '.join(_SOURCES)}, not {shown(row)}")
@@ -166,12 +166,13 @@ def _source(index: int, row: Any, folder: Path) -> Source:
         raise StudyError(f"{where}: a share must be greater than 0")
     arrivals = row.get("arrivals", "poisson")
     if arrivals in ("poisson", "periodic"):
-        return Source(application, share, str(arrivals))
+        return ArrivingApplication(application, share, str(arrivals))
     if isinstance(arrivals, Mapping) and set(arrivals) == {"bursts"}:
         burst = whole(where, arrivals, "bursts", 1, 1, MOST_INSTANCES)
-        return Source(application, share, "bursts", burst)
+        return ArrivingApplication(application, share, "bursts", burst)
     if isinstance(arrivals, Mapping) and set(arrivals) == {"trace"}:
-        return Source(application, share, "trace", trace=_trace(where, folder / text(where, arrivals, "trace", "")))
+        trace = _trace(where, folder / text(where, arrivals, "trace", ""))
+        return ArrivingApplication(application, share, "trace", trace=trace)
     raise StudyError(
         f"{where}: arrivals must be 'poisson', 'periodic', {{bursts = N}} or {{trace = FILE}}, not {shown(arrivals)}"
     )

@@ -28,7 +28,7 @@ class Claims:
     reasons: dict[Node, str] = field(default_factory=dict)
 
     @property
-    def taken_by(self) -> dict[Node, str]:
+    def pattern_of(self) -> dict[Node, str]:
         """The name of the pattern that has each node of a match."""
         return {node: match.pattern.name for match in self.matches for node in match.nodes}
 

@@ -19,7 +19,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, images_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.codegen.requantize import FRACTION, LARGEST_MANTISSA, NIBBLE, SHIFTS, channels, factor
@@ -33,7 +33,14 @@ from fpga_dynamo.torch_internals.dispatch import without_modes
 
 
 def mean_of_images(
-    root: Node, x: Images, source: Scale, result: Scale, emitter: EngineEmitter, *, halves: bool, features: bool = False
+    root: Node,
+    x: MapImages,
+    source: Scale,
+    result: Scale,
+    emitter: EngineEmitter,
+    *,
+    halves: bool,
+    features: bool = False,
 ) -> View:
     """The mean over all pixels of each image and channel. halves: whether it may lie between two integers.
 
@@ -56,11 +63,11 @@ def mean_of_images(
     return View(out.buffer, tuple(shape(root)), strides, out.offset)
 
 
-def _like(y: Images, emitter: EngineEmitter, name: str) -> Images:
-    return Images(Map(y.images, y.pixels, y.channels, emitter.sizes, name), y.images, y.channels, y.height, y.width)
+def _like(y: MapImages, emitter: EngineEmitter, name: str) -> MapImages:
+    return MapImages(Map(y.images, y.pixels, y.channels, emitter.sizes, name), y.images, y.channels, y.height, y.width)
 
 
-def _ones(x: Images, emitter: EngineEmitter) -> Images:
+def _ones(x: MapImages, emitter: EngineEmitter) -> MapImages:
     """A row of as many ones as there are pixels; what fills its last block are zeros.
 
     Made of any numbers, here the image's: each is more than -129, and 15 times a difference of at least 1 is limited.
@@ -71,16 +78,16 @@ def _ones(x: Images, emitter: EngineEmitter) -> Images:
     command = VectorCommand(input_scale=scale_of_elements(15.0), input_zero=-129, low=0, high=1)
     if whole:
         pixels = whole * emitter.sizes.beat
-        emitter.vector(replace(command, channels=CHANNELS, pixels=pixels), x, Images(row, 1, x.pixels, 1, 1))
+        emitter.vector(replace(command, channels=CHANNELS, pixels=pixels), x, MapImages(row, 1, x.pixels, 1, 1))
     if rest:
-        emitter.vector(replace(command, channels=rest), x, Images(row, 1, rest, 1, 1, block=whole))
-    return Images(row, 1, x.pixels, 1, 1)
+        emitter.vector(replace(command, channels=rest), x, MapImages(row, 1, rest, 1, 1, block=whole))
+    return MapImages(row, 1, x.pixels, 1, 1)
 
 
 def _product(
-    ones: Images,
-    x: Images,
-    y: Images,
+    ones: MapImages,
+    x: MapImages,
+    y: MapImages,
     result: Scale,
     parameters: tuple[int, int, int],
     root: Node,
@@ -109,7 +116,7 @@ def _product(
     emitter.mac(command, ones, y, params, second=x)
 
 
-def _halved(below: Images, above: Images, y: Images, result: Scale, emitter: EngineEmitter) -> None:
+def _halved(below: MapImages, above: MapImages, y: MapImages, result: Scale, emitter: EngineEmitter) -> None:
     """Half of a sum, to the nearest even integer."""
     command = VectorCommand(
         input_scale=scale_of_elements(0.5),

@@ -1,6 +1,6 @@
 """Batch norms between 8-bit integers on the hardware engine: a scale and a bias for each channel.
 
-Of networks that normalise in front of their convolutions: a depthwise convolution by ones, of 1 x 1, whose ending is
+Of networks that normalise in front of their convolutions: a depthwise convolution by ones, of 1 x 1, whose epilogue is
 the norm and what limits it; on cores they are made in float32. Tests: tests/lowering/test_engine_norm.py.
 """
 
@@ -15,7 +15,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine, rows_of
+from fpga_dynamo.codegen.engine.maps import MapImages, RefusedError, images_of, of_engine, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.requantize import FRACTION, Channels, RequantizeError, channels
 from fpga_dynamo.ir.graph import GraphInfo, argument, operand, shape
@@ -28,11 +28,11 @@ from fpga_dynamo.lowering.ops.engine.common.images import as_image, image_result
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
 from fpga_dynamo.lowering.ops.engine.int8.params import LAYOUTS, engine_params
 from fpga_dynamo.lowering.ops.packing import folded
-from fpga_dynamo.lowering.ops.pooling import Window
+from fpga_dynamo.lowering.ops.pooling import PoolWindow
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
-    Ending,
-    ending,
+    QuantizedEpilogue,
     greatest_residual,
+    quantized_epilogue,
 )
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS
 from fpga_dynamo.lowering.patterns import Match, Pattern
@@ -40,23 +40,23 @@ from fpga_dynamo.lowering.patterns import Match, Pattern
 _INTEGERS = torch.arange(-128, 128, dtype=torch.float64)
 _SEEN = 256
 """Steps from the zero point beyond which every result is at a limit of its integers."""
-_PIXEL = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
+_PIXEL = PoolWindow(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
 
-def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
-    """Of dequantised values, by static statistics that nobody asks for, and its ending."""
+def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[QuantizedEpilogue] | None:
+    """Of dequantised values, by static statistics that nobody asks for, and its epilogue."""
     item = value_of(node)
     if item is None or dequantized(operand(node, 0)) is None or not is_packable(node, graph):
         return None
     if any(user.users for user in node.users if user is not item):
         return None
-    end = ending(item, graph)
+    end = quantized_epilogue(item, graph)
     if end.scale is None:
         return None
     return Match(pattern, (operand(node, 0), node, *node.users, *end.nodes), (end.last,), end)
 
 
-def engine_norm(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
+def engine_norm(match: Match[QuantizedEpilogue], emitter: EngineEmitter) -> Sequence[View]:
     source, node = match.nodes[:2]
     end = match.bound
     found = dequantized(source)
@@ -88,7 +88,7 @@ def engine_norm(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     return [out]
 
 
-def _rows(node: Node, emitter: EngineEmitter) -> Images:
+def _rows(node: Node, emitter: EngineEmitter) -> MapImages:
     """Rows of features, all of a map."""
     x = emitter.rows(emitter.view(node), "input")
     return x if x.whole and x.images == 1 else rows_of(emitter.own(emitter.view(node), "input"), "input")

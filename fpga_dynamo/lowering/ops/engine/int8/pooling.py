@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.maps import MapImages, RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import argument, aten, normalise_dims, operand, pair, shape
 from fpga_dynamo.ir.quantised import dequantized, quantizes
@@ -18,7 +18,7 @@ from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops.engine.common.images import as_image, uniform_windows, windows
 from fpga_dynamo.lowering.ops.engine.int8.mean import mean_of_images
-from fpga_dynamo.lowering.ops.pooling import Window, window_of
+from fpga_dynamo.lowering.ops.pooling import PoolWindow, window_of
 from fpga_dynamo.lowering.ops.quantised.packing import UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.pooling import (
     AVERAGE,
@@ -49,7 +49,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     assert found is not None and scale is not None
     integers, given = found
 
-    def whole(x: Images, *, features: bool = False) -> Sequence[View]:
+    def whole(x: MapImages, *, features: bool = False) -> Sequence[View]:
         halves = may_be_halves(ratio, x.pixels)
         return [mean_of_images(last, x, given, scale, emitter, halves=halves, features=features)]
 
@@ -99,7 +99,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 def _on_engine(
     root: Node,
     source: Node,
-    window: Window,
+    window: PoolWindow,
     fields: dict[str, Any],
     constants: UniformParameters,
     emitter: EngineEmitter,
@@ -131,7 +131,7 @@ def _is_of_pixels_last(node: Node) -> bool:
     return len(shape(operand(node, 0))) == 4 and normalise_dims(argument(node, "dim", 1), 4) == (1, 2)
 
 
-def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
+def _engine_input(source: Node, emitter: EngineEmitter) -> MapImages:
     of_engine(source, "input", emitter.sizes)
     if len(shape(source)) != 4:
         raise RefusedError("an image without a batch dimension is not supported")

@@ -9,7 +9,7 @@ from torch.fx import Node
 
 
 @dataclass(frozen=True)
-class Join:
+class Concatenation:
     """The parts of a concatenation, in order."""
 
     parts: Sequence[Node]

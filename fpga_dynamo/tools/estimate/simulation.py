@@ -63,18 +63,18 @@ class Counted:
 
 @dataclass
 class EngineCard:
-    """An engine of a recipe on the emulator. counting: on the cycle simulator, which counts its cycles. Each
+    """An engine of a recipe on the emulator. simulated: on the cycle simulator, which counts its cycles. Each
     session loads the card with it, so engines of several recipes may be used in turns."""
 
     recipe: str | Path
     platform: str | Path
-    counting: bool = True
+    simulated: bool = True
     reports: list[dict[str, Any]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         """Raises DeviceError if the sources do not compile, or the platform's memory cannot be counted."""
         try:
-            self._path = xclbin_build.cached(self.recipe, "cycles" if self.counting else "emu", platform=self.platform)
+            self._path = xclbin_build.cached(self.recipe, "cycles" if self.simulated else "emu", platform=self.platform)
         except BuildError as error:
             raise DeviceError(str(error)) from error
         (kernel,) = xclbin_build.read(self._path).manifest["kernels"]
@@ -120,7 +120,7 @@ class EngineCard:
         state = run.wait(_HOUR_MS)
         if state != _COMPLETED:
             raise DeviceError(f"the engine did not run to its end: {getattr(run, 'error', state)}")
-        if self.counting:
+        if self.simulated:
             self.reports.append(json.loads(run.counters))
 
 
