@@ -56,7 +56,7 @@ def _linear(match: Match[Product], product: Product, scale: Scale, emitter: Engi
         of.y,
         engine_params(parameters.pack(1, CHANNELS, columns, emitter, match.root.name), end, emitter),
         matrix_weights(matrix, weights.integers.name, of, emitter, turned=turned),
-        residual=engine_residual(end, emitter, lambda view: view, rows_of),
+        residual=engine_residual(end, emitter, lambda view: view, emitter.rows),
         macs=value(node).numel() * depth,
     )
     return [seen_as(of.out, match.root)]
