@@ -62,6 +62,9 @@ NON_NEGATIVE = (
     aten.relu_.default, aten.relu6.default,
 )  # fmt: skip
 
+SUMS = (aten.sum.dim_IntList,)
+"""Of what is in 8 bits: squares, of norms, are not."""
+
 SCALINGS = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 """Multiplications by a number, where the second operand is not a node."""
 
@@ -83,6 +86,7 @@ VALUES: dict[object, str] = {
     aten.adaptive_avg_pool2d.default: "average pooling",
     aten.adaptive_avg_pool1d.default: "average pooling",
     aten.mean.dim: "mean",
+    **{total: "mean" for total in SUMS},
     aten.upsample_bilinear2d.vec: "resize",
     aten.softmax.int: "softmax",
     aten.layer_norm.default: "layer norm",

@@ -31,6 +31,7 @@ from fpga_dynamo.quantize.operators import (
     SCALINGS,
     SOFTMAX,
     SUBTRACTIONS,
+    SUMS,
     VALUES,
     Product,
     is_float,
@@ -268,6 +269,8 @@ class FPGAQuantizer(Quantizer):
         if (node.target in (*ADDITIONS, *SUBTRACTIONS) and not is_image_sum(node, self._parameters)) or (
             node.target in MULTIPLICATIONS and scaled is None and not is_image_product(node, _is_quantized)
         ):
+            return
+        if node.target in SUMS and not (isinstance(node.args[0], Node) and _is_quantized(node.args[0])):
             return
         if node.target in BATCH_NORM and node.args[5]:
             return  # its statistics are those of the batch

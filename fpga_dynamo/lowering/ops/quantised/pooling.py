@@ -1,4 +1,4 @@
-"""Pooling of 8-bit integers: maxima as they are, averages and means by one rounding.
+"""Pooling of 8-bit integers: maxima as they are, averages, means and sums by one rounding.
 
 Patterns and commands; core: hls_kernels/cores/pool_int8, tests: tests/lowering/test_quantised.py.
 """
@@ -60,7 +60,8 @@ def lower_maxima(match: Match, emitter: Emitter) -> Sequence[View]:
 
 # --- averages ---------------------------------------------------------------------------------------------------------
 
-_AVERAGES = (aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default, aten.mean.dim)
+REDUCTIONS = (aten.mean.dim, aten.sum.dim_IntList)
+_AVERAGES = (aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default, *REDUCTIONS)
 
 
 def match_average(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
@@ -79,14 +80,20 @@ def window_of_average(node: Node) -> Window | str:
         return "input is not a 3-D (CHW) or 4-D (NCHW) tensor"
     if not all(isinstance(n, int) for n in (*size[-2:], *shape(node))):
         return "images of dynamic size are not supported"
-    if node.target is not aten.mean.dim:
+    if node.target not in REDUCTIONS:
         return window_of(node, 2)
-    if argument(node, "dtype", 3) is not None or normalise_dims(argument(node, "dim", 1), len(size)) != (
-        len(size) - 2,
-        len(size) - 1,
-    ):
-        return "a mean is supported over an image's height and width only"
-    return Window(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1))
+    if reduced_dims(node) != (len(size) - 2, len(size) - 1):
+        return "means and sums are supported over an image's height and width only"
+    divisor = int(node.target is not aten.mean.dim)
+    return Window(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1), divisor=divisor)
+
+
+def reduced_dims(node: Node) -> tuple[int, ...] | None:
+    """The dimensions of a mean or sum, in order; None where the result has another type."""
+    if argument(node, "dtype", 3) is not None:
+        return None
+    rank = len(shape(operand(node, 0)))
+    return tuple(sorted(normalise_dims(argument(node, "dim", 1) or range(rank), rank)))
 
 
 def check_average(match: Match, graph: GraphInfo) -> str | None:
@@ -103,7 +110,7 @@ def check_average(match: Match, graph: GraphInfo) -> str | None:
 
 
 def result_size(node: Node) -> tuple[int, int]:
-    if node.target is aten.mean.dim:
+    if node.target in REDUCTIONS:
         return 1, 1
     size = shape(node)
     return size[-2], size[-1]
