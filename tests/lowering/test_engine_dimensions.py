@@ -59,6 +59,10 @@ def separable_attention(of: Layers, x: Tensor) -> Tensor:
     return (x.flatten(2) * context.expand(-1, -1, x[0, 0].numel())).reshape_as(x)
 
 
+def pooled(x: Tensor, *settings: int, ceil_mode: bool = False) -> Tensor:
+    return nn.functional.avg_pool2d(x, *settings, ceil_mode=ceil_mode, count_include_pad=False)
+
+
 IMAGE, IMAGES, ROWS = (1, 3, 8, 6), (2, 3, 5, 6), (2, 10, 3)
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "softmax over channels": (lambda: Layers(lambda of, x: of.aside(x).softmax(1)), IMAGES),
@@ -80,6 +84,8 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "the mean of tokens": (lambda: Layers(lambda of, x: x.mean(1, True), rows=True), ROWS),
     "the sum of pixels": (lambda: Layers(lambda of, x: x.sum((2, 3), keepdim=True)), IMAGES),
     "the sum of rows": (lambda: Layers(lambda of, x: of.aside(x).sum(2, keepdim=True)), IMAGE),
+    "windows without what pads them": (lambda: Layers(lambda of, x: pooled(of.aside(x), 3, 1, 1) - x), IMAGES),
+    "windows that end beyond the image": (lambda: Layers(lambda of, x: pooled(x, 2, 2, 0, ceil_mode=True)), IMAGES),
     "separable attention": (lambda: Layers(separable_attention, aside=33), IMAGES),
 }
 ALWAYS = ("softmax over channels", "gates", "a token and an image", "the mean of channels")

@@ -116,19 +116,30 @@ def result_size(node: Node) -> tuple[int, int]:
     return size[-2], size[-1]
 
 
-def _counts(window: Window, axis: int, size: int, out: int) -> set[tuple[int, int]]:
+def window_divisors(window: Window, size: Sequence[int], out: Sequence[int]) -> list[list[int]]:
+    """By what the sum of each window is divided, by rows and columns of the result."""
+    rows, columns = (_counts(window, axis, size[axis], out[axis]) for axis in (0, 1))
+    return [[_divisor(window, row, column) for column in columns] for row in rows]
+
+
+def _divisor(window: Window, row: tuple[int, int], column: tuple[int, int]) -> int:
+    place = int(window.count_include_pad)
+    return window.divisor or max(row[place] * column[place], 1)
+
+
+def _counts(window: Window, axis: int, size: int, out: int) -> list[tuple[int, int]]:
     """(pixels inside of the image, pixels that count) of the windows of an axis, as hls_kernels/cores/pool has them."""
-    found = set()
+    found = []
     for i in range(out):
         if window.adaptive:
             taps = ceil_div((i + 1) * size, out) - i * size // out
-            found.add((taps, taps))
+            found.append((taps, taps))
             continue
         step, start = window.dilation[axis], i * window.stride[axis] - window.padding[axis]
         first = ceil_div(-start, step) if start < 0 else 0
         last = min(window.kernel[axis], ceil_div(size - start, step)) if start < size else 0
         room = size + window.padding[axis] - start
-        found.add((max(last - first, 0), min(window.kernel[axis], ceil_div(room, step)) if room > 0 else 0))
+        found.append((max(last - first, 0), min(window.kernel[axis], ceil_div(room, step)) if room > 0 else 0))
     return found
 
 
@@ -139,12 +150,10 @@ def divisor_scales(
     if window.divisor < 0:
         return "a negative divisor_override is not supported"
     most: dict[int, int] = {}
-    rows, columns = (_counts(window, axis, size[axis], out[axis]) for axis in (0, 1))
-    for (row, counted_row), (column, counted_column) in itertools.product(rows, columns):
-        pixels = row * column
-        counted = counted_row * counted_column if window.count_include_pad else pixels
-        divisor = window.divisor or max(counted, 1)
-        most[divisor] = max(most.get(divisor, 0), pixels)
+    rows, columns = (set(_counts(window, axis, size[axis], out[axis])) for axis in (0, 1))
+    for row, column in itertools.product(rows, columns):
+        divisor = _divisor(window, row, column)
+        most[divisor] = max(most.get(divisor, 0), row[0] * column[0])
     if len(most) > MOST_DIVISORS:
         return f"windows of {len(most)} different sizes are not supported; the core holds {MOST_DIVISORS} divisors"
     scales = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,16 +12,24 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.gather import Gather, Run, Source, filled
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, operand, pair, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align, numel
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
-from fpga_dynamo.lowering.ops.engine.common.images import as_image, uniform_windows, windows
+from fpga_dynamo.lowering.ops.engine.common.images import (
+    Line,
+    as_image,
+    ones,
+    uniform_windows,
+    window_command,
+    windows,
+)
 from fpga_dynamo.lowering.ops.engine.int8.mean import Mean, mean_of_images, mean_over
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
-from fpga_dynamo.lowering.ops.quantised.packing import UniformParameters, pack_one_scale
+from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.pooling import (
     AVERAGE,
     MAXIMA,
@@ -27,6 +37,7 @@ from fpga_dynamo.lowering.ops.quantised.pooling import (
     divisor_scales,
     reduced_dims,
     result_size,
+    window_divisors,
     window_of_average,
 )
 from fpga_dynamo.lowering.patterns import Match
@@ -63,10 +74,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     scales = divisor_scales(window, size, out, given, scale)
     if isinstance(scales, str):
         raise RefusedError(scales)
-    if len(scales) > 1:
-        raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
-    window = uniform_windows(window, pair(size), out)
-    (divisor,) = scales
+    window, counts = uniform_windows(window, pair(size), out), window_divisors(window, size, out)
     taps = window.kernel[0] * window.kernel[1]
     fields = {
         "weight_kind": WeightKind.DIAGONAL,
@@ -75,15 +83,60 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         "low": scale.low,
         "high": scale.high,
     }
-    constants = UniformParameters(
-        width=CHANNELS,
-        count=shape(integers)[-3],
-        scale=given.scale / divisor,
-        greatest=float(taps * given.farthest),
-        result_scale=scale.scale,
-        offset=-taps * given.zero,
+    constants = {
+        divisor: UniformParameters(
+            width=CHANNELS,
+            count=shape(integers)[-3],
+            scale=given.scale / divisor,
+            greatest=float(taps * given.farthest),
+            result_scale=scale.scale,
+            offset=-taps * given.zero,
+        )
+        for divisor in scales
+    }
+    if len(constants) > 1:
+        return [_by_divisor(last, integers, window, fields, constants, counts, emitter)]
+    return [_on_engine(last, integers, window, fields, *constants.values(), emitter)]
+
+
+def _by_divisor(
+    root: Node,
+    source: Node,
+    window: Window,
+    fields: dict[str, Any],
+    constants: dict[int, UniformParameters],
+    counts: list[list[int]],
+    emitter: EngineEmitter,
+) -> View:
+    """An average for each divisor of its sums, and of these the pixels of which each is right."""
+    if not emitter.sizes.gather:
+        raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
+    x, out = _engine_input(source, emitter), emitter.result(root)
+    y, beat, number = images_of(out, "result"), emitter.sizes.beat, {divisor: n for n, divisor in enumerate(constants)}
+    averages = Map(y.images * len(number), y.pixels, y.channels, emitter.sizes, f"{root.name} by divisors")
+    for divisor, n in number.items():
+        of_one = Images(averages, y.images, y.channels, y.height, y.width, image=n * y.images)
+        params = _params(root, x, constants[divisor], emitter)
+        emitter.mac(window_command(x, of_one, window, fields), x, of_one, params, ones(emitter))
+    image = averages.image_lines * beat
+    runs: list[Run] = []
+    for pixel, divisor in enumerate(itertools.chain.from_iterable(counts)):
+        word = number[divisor] * y.images * image + pixel
+        if runs and word == runs[-1].first + runs[-1].words:
+            runs[-1] = replace(runs[-1], words=runs[-1].words + 1)
+        else:
+            runs.append(Run(Source.INPUT, word, 1))
+    chosen = Gather(
+        filled(runs, y.pixels, emitter.sizes),
+        y.pixels,
+        0,
+        y.line,
+        (y.images, y.blocks),
+        (image, averages.plane * beat),
+        (y.map.image_lines, y.map.plane),
     )
-    return [_on_engine(last, integers, window, fields, constants, emitter)]
+    emitter.gather(chosen, averages, y.map)
+    return out
 
 
 def _on_engine(
@@ -96,12 +149,17 @@ def _on_engine(
 ) -> View:
     """The command and its result."""
     x = _engine_input(source, emitter)
-    words = 3 * align(x.channels, CHANNELS)
+    return windows(root, x, window, fields, _params(root, x, constants, emitter), emitter)
 
-    def params(cut: MacCommand, first: int) -> int:
-        return emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")) + cut.params
 
-    return windows(root, x, window, fields, params, emitter)
+def _params(root: Node, x: Images, constants: UniformParameters, emitter: EngineEmitter) -> Line:
+    words = PARAMETERS * align(x.channels, CHANNELS)
+
+    def line(cut: MacCommand, first: int) -> int:
+        name = f"{root.name} parameters of scale {constants.scale}"
+        return emitter.put(emitter.pack(pack_one_scale, constants, [], words, name)) + cut.params
+
+    return line
 
 
 def _height_and_width(node: Node) -> tuple[int, ...]:
