@@ -1,7 +1,8 @@
 """model.json: a Program as the run-time library reads it (fpga_dynamo/native/rt/document.hpp).
 
-`values` are tensors in the host's memory: first the inputs, then constants, then what launches write. `launches` run in
-order; each copies views of values to its arena, runs its commands and copies results back. `outputs` are views of values.
+`values` are tensors in the host's memory: first the inputs, then constants and what launches write. `launches` run in
+order. Each copies views of values to its arena, runs its commands and copies results back. `outputs` are views of
+values.
 Numbers that depend on the inputs' sizes are "$5", the result of step 5 of `sizes`.
 """
 
@@ -45,7 +46,7 @@ class Files:
 
     def text(self) -> str:
         """model.json. The checksum comes first, and is that of the text with zeros in its place."""
-        weights = memoryview(self.weights.numpy())
+        weights = self.weights.numpy().data
         files = {
             "commands.bin": {"bytes": len(self.commands), "crc32": checksum(self.commands)},
             "weights.bin": {"bytes": len(weights), "crc32": checksum(weights)},
@@ -128,7 +129,9 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
     refuse_eager(program)
     writer = _Writer(graph, program, Steps(program.symbols, inputs))
     placeholders = program.graph.placeholders
-    ports = placeholders[len(placeholders) - len(graph.inputs) - (program.graph.sizes is not None) :][: len(graph.inputs)]
+    ports = placeholders[len(placeholders) - len(graph.inputs) - (program.graph.sizes is not None) :][
+        : len(graph.inputs)
+    ]
     for node in ports:
         writer.add_input(node)
     given = [{"name": name, **writer.view(writer.views[node])} for name, node in zip(graph.inputs, ports, strict=True)]
@@ -174,9 +177,9 @@ def refuse_eager(program: Program) -> None:
     """Raises :class:`ExportError` if a node that computes would run in eager mode."""
     host = [node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes]
     left = [node for node in host if generated(node) is None]
-    reasons = [
-        f"  {describe(node)}: {program.reasons[node]}" for node in left if node in program.reasons
-    ] or [f"  {task.name}: a kernel of its own" for task in program.kernel_tasks]
+    reasons = [f"  {describe(node)}: {program.reasons[node]}" for node in left if node in program.reasons] or [
+        f"  {task.name}: a kernel of its own" for task in program.kernel_tasks
+    ]
     if reasons:
         lines = "\n".join(reasons)
         raise ExportError(f"the model cannot be exported: {len(reasons)} node(s) would run in eager mode:\n{lines}")
@@ -257,10 +260,10 @@ def _host_views(writer: _Writer, task: HostTask) -> None:
 
 def _results(writer: _Writer) -> list[ValueView]:
     program = writer.program
-    output = program.graph.module.graph.output_node()
+    returned: Any = program.graph.module.graph.output_node().args[0]
     try:
         return views_made_by(
-            program.result, _reads(writer, program.result_reads), [value(node) for node in output.args[0]]
+            program.result, _reads(writer, program.result_reads), [value(node) for node in returned]
         )
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: the order of its results needs the host ({error})") from error

@@ -24,7 +24,10 @@ class LoadedModel:
 
     def __init__(self, directory: Path, device: int, timeout: float, check_weights: bool) -> None:
         self._model = exported_model(
-            str(directory), device=device, timeout_ms=min(max(int(timeout * 1000), 1), _LONGEST_MS), check_weights=check_weights
+            str(directory),
+            device=device,
+            timeout_ms=min(max(int(timeout * 1000), 1), _LONGEST_MS),
+            check_weights=check_weights,
         )
         about = json.loads((directory / "model.json").read_text())["python"]
         self._call: TreeSpec = treespec_loads(about["call"])
@@ -82,9 +85,7 @@ class LoadedModel:
         return [self._constants[i] if i in self._constants else next(waiting) for i in range(total)]
 
 
-def load(
-    directory: str | Path, *, device: int = 0, timeout: float = 60.0, check_weights: bool = True
-) -> LoadedModel:
+def load(directory: str | Path, *, device: int = 0, timeout: float = 60.0, check_weights: bool = True) -> LoadedModel:
     """Opens a directory that :func:`export` wrote; takes milliseconds and the time to read the weights.
 
     device: the index of the card. timeout: seconds that a launch may take. check_weights: compare the checksum of the

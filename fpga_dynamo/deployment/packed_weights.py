@@ -19,7 +19,7 @@ from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, Pack, WeightBu
 class Layout:
     """Where all of a model's weights lie in weights.bin.
 
-    places: of each buffer its begin in beats. packed_bytes: what the card gets. constants: begins of constants, in bytes.
+    places: of each buffer its begin in beats. packed_bytes: what the card gets. constants: their begins in bytes.
     """
 
     places: Mapping[WeightBuffer, int]

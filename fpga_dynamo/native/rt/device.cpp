@@ -13,8 +13,10 @@ std::shared_ptr<device> open_device(const std::string& path, const std::string& 
     const auto file = card_model::xclbin::from_file(path);
     const std::string found = card_model::to_string(file.id());
     if (found != uuid)
-        throw invalid_model("'" + path + "' is another xclbin (" + found + ") than the one that the model was exported "
-                            "for (" + uuid + "); export the model again");
+        throw invalid_model("'" + path + "' is another xclbin (" + found +
+                            ") than the one that the model was exported "
+                            "for (" +
+                            uuid + "); export the model again");
     if (file.emulated()) return open_emulated(file, index);
 #ifdef FD_WITH_XRT
     return open_xrt(path, index);
