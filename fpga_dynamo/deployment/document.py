@@ -262,9 +262,7 @@ def _results(writer: _Writer) -> list[ValueView]:
     program = writer.program
     returned: Any = program.graph.module.graph.output_node().args[0]
     try:
-        return views_made_by(
-            program.result, _reads(writer, program.result_reads), [value(node) for node in returned]
-        )
+        return views_made_by(program.result, _reads(writer, program.result_reads), [value(node) for node in returned])
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: the order of its results needs the host ({error})") from error
 

@@ -44,8 +44,8 @@ def export(
     args, kwargs: an example call of the module. The inputs of the exported model have its shapes and strides.
     dynamic_shapes: sizes that may change from call to call, as of ``torch.export.export``.
     dtype: float32, float16 or bfloat16 for all floating-point parameters and inputs. None leaves them as they are.
-    options: the xclbin, platform or recipe, and how a graph is lowered; see :class:`fpga_dynamo.Options`. The default of
-    ``partition`` is ``greedy`` here.
+    options: the xclbin, platform or recipe, and how a graph is lowered; see :class:`fpga_dynamo.Options`. The default
+    of ``partition`` is ``greedy`` here.
 
     The directory has the program, its weights, the xclbin, and sources that build into a library and an example. Its
     README.md lists the files. A directory that an earlier export wrote is replaced. Returns its path.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import random
 import shutil
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import torch
 from torch.export import Dim
 
 import fpga_dynamo
+from fpga_dynamo.deployment.packed_weights import checksum
 from tests.deployment.deployment_kit import Encoder, SmallCnn, read_document, reseal
 from tests.marks import EXTENDED
 
@@ -51,7 +51,7 @@ def test_missing_truncated_and_changed_files(name: str, copied: Path) -> None:
             fpga_dynamo.load(copied)
         assert "\n" not in str(error.value)
     (copied / name).unlink()
-    with pytest.raises(fpga_dynamo.FpgaError, match="cannot be (read|opened)|No such file"):
+    with pytest.raises(fpga_dynamo.FpgaError, match=r"cannot be (read|opened)|No such file"):
         fpga_dynamo.load(copied)
 
 
@@ -150,34 +150,34 @@ def _mutate(draw: random.Random, document: dict[str, Any]) -> None:
             container[key] = copy.deepcopy(draw.choice(WRONG))
 
 
+def mutated_directory(draw: random.Random, source: Path, folder: Path) -> None:
+    """Writes a mutation of a model into `folder`: other commands or another document, with right checksums."""
+    document = read_document(source)
+    content = bytearray((source / "commands.bin").read_bytes())
+    if draw.random() < 0.3:
+        for _ in range(draw.choice((1, 3))):
+            content[draw.randrange(len(content))] = draw.randrange(256)
+        document["files"]["commands.bin"]["crc32"] = checksum(bytes(content))
+    else:
+        _mutate(draw, document)
+    (folder / "commands.bin").write_bytes(content)
+    for name in ("weights.bin", "model.xclbin"):
+        if not (folder / name).exists():
+            shutil.copyfile(source / name, folder / name)
+    reseal(folder, document)
+
+
 def _mutations(source: Path, folder: Path, inputs: list[Any], count: int, seed: int) -> int:
     """Loads and runs mutations of a model. Returns how many ran all the same."""
     draw = random.Random(seed)
-    original = read_document(source)
-    words = (source / "commands.bin").read_bytes()
-    shutil.copyfile(source / "model.xclbin", folder / "model.xclbin")
-    shutil.copyfile(source / "weights.bin", folder / "weights.bin")
     ran = 0
     for _ in range(count):
-        document = json.loads(json.dumps(original))
-        content = bytearray(words)
-        if draw.random() < 0.3:
-            from fpga_dynamo.deployment.packed_weights import checksum
-
-            for _ in range(draw.choice((1, 3))):
-                content[draw.randrange(len(content))] = draw.randrange(256)
-            document["files"]["commands.bin"]["crc32"] = checksum(bytes(content))
-        else:
-            _mutate(draw, document)
-        (folder / "commands.bin").write_bytes(content)
-        reseal(folder, document)
+        mutated_directory(draw, source, folder)
         try:
             fpga_dynamo.load(folder, timeout=2.0)(draw.choice(inputs))
             ran += 1
         except (fpga_dynamo.FpgaError, ValueError, MemoryError) as error:
             assert "\n" not in str(error), "one sentence"
-        except (KeyError, TypeError, LookupError, AttributeError):
-            pass  # Python's own part of the document
     return ran
 
 

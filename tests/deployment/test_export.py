@@ -96,7 +96,9 @@ def test_views_and_parameters_as_results(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = model(*args)
     answer = loaded(*args)
-    for mine, theirs in zip(torch.utils._pytree.tree_leaves(answer), torch.utils._pytree.tree_leaves(expected)):
+    for mine, theirs in zip(
+        torch.utils._pytree.tree_leaves(answer), torch.utils._pytree.tree_leaves(expected), strict=True
+    ):
         assert mine.dtype is theirs.dtype
         torch.testing.assert_close(mine, theirs)
     with pytest.raises(ValueError, match="int64 input has a value that int32"):

@@ -10,7 +10,7 @@ namespace fd {
 namespace {
 
 constexpr uint64_t MOST_GENERATED = uint64_t{1} << 28;  // bytes of a value that sizes alone decide
-constexpr uint64_t MOST_BYTES = uint64_t{1} << 46;  // of an arena or a call's tensors, so that sums do not overflow
+constexpr uint64_t MOST_BYTES = uint64_t{1} << 46;      // of an arena or a call's tensors, so that sums do not overflow
 
 [[noreturn]] void damaged(const std::string& what) { throw invalid_model("model.json is damaged: " + what); }
 
