@@ -24,6 +24,7 @@ from fpga_dynamo.deployment.errors import ExportError
 from fpga_dynamo.deployment.generated import Fill, Sequence, generated
 from fpga_dynamo.deployment.packed_weights import Layout, checksum, content, plan
 from fpga_dynamo.deployment.views import NotAViewError, ValueView, views_made_by
+from fpga_dynamo.deployment.weight_recipe import recipe
 from fpga_dynamo.ir.graph import describe, value
 from fpga_dynamo.ir.launch import Slot
 from fpga_dynamo.ir.program import CardTask, HostTask, Program
@@ -38,11 +39,12 @@ _ARGUMENTS = ("commands", "count", "arena", "weights")
 
 @dataclass(frozen=True)
 class Files:
-    """Contents of a model's files. document: without the checksum of its own text."""
+    """Contents of a model's files. document: without the checksum of its own text. recipe: see weight_recipe.py."""
 
     document: dict[str, Any]
     commands: bytes
     weights: torch.Tensor
+    recipe: dict[str, Any]
 
     def text(self) -> str:
         """model.json. The checksum comes first, and is that of the text with zeros in its place."""
@@ -67,7 +69,7 @@ class _Writer:
     steps: Steps
     values: list[dict[str, Any]] = field(default_factory=list)
     views: dict[Node, ValueView] = field(default_factory=dict)
-    constants: list[tuple[int, torch.Tensor]] = field(default_factory=list)
+    constants: list[tuple[int, Node, torch.Tensor]] = field(default_factory=list)
     generated: list[dict[str, Any]] = field(default_factory=list)
 
     def add_value(self, node: Node, dtype: torch.dtype, elements: Any, shape: Any, strides: Any) -> int:
@@ -94,7 +96,7 @@ class _Writer:
             tensor = self.tensors()[node]
             dense = tensor.contiguous()
             index = self.add_value(node, dense.dtype, dense.numel(), dense.shape, dense.stride())
-            self.constants.append((index, dense))
+            self.constants.append((index, node, dense))
         return self.views[node]
 
     def tensors(self) -> dict[Node, torch.Tensor]:
@@ -138,7 +140,7 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
     launches, kernels = _launches(writer)
     results = _results(writer)
     outputs = [{"name": name, **writer.view(view)} for name, view in zip(graph.outputs, results, strict=True)]
-    layout = plan([w for task in program.card_tasks for w in task.weights], [t for _, t in writer.constants])
+    layout = plan([w for task in program.card_tasks for w in task.weights], [t for _, _, t in writer.constants])
     _refuse_packed_inputs(writer, layout)
     commands, first = _commands(program, layout)
     for launch, begin in zip(launches, first, strict=True):
@@ -157,7 +159,7 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
         "inputs": given,
         "constants": [
             {"value": index, "offset": begin, "bytes": tensor.nbytes}
-            for (index, tensor), begin in zip(writer.constants, layout.constants, strict=True)
+            for (index, _, tensor), begin in zip(writer.constants, layout.constants, strict=True)
         ],
         "generated": writer.generated,
         "launches": launches,
@@ -170,7 +172,10 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
         },
     }
     document["sizes"] = writer.steps.steps  # complete only now
-    return Files(document, commands, content(layout, writer.tensors(), [t for _, t in writer.constants]))
+    tensors = [tensor for _, _, tensor in writer.constants]
+    names = {placeholders[i]: name for i, name in graph.weights.items()}
+    made = recipe(layout, names, [(node, tensor) for _, node, tensor in writer.constants])
+    return Files(document, commands, content(layout, writer.tensors(), tensors), made)
 
 
 def refuse_eager(program: Program) -> None:

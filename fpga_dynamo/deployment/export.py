@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from fpga_dynamo.deployment import sources
 from fpga_dynamo.deployment.capture import ModelGraph, capture_program, exported_program
 from fpga_dynamo.deployment.document import Files, write
 from fpga_dynamo.deployment.errors import ExportError
+from fpga_dynamo.deployment.weight_recipe import FILE as RECIPE
 from fpga_dynamo.frontend.platform import with_recipe
 from fpga_dynamo.ir.program import Program
 from fpga_dynamo.ir.sizes.graph import sized_graph, sources_of
@@ -114,6 +116,7 @@ def _write(path: Path, files: Files, xclbin: Path) -> None:
             (fresh / "model.json").write_text(files.text())
             (fresh / "commands.bin").write_bytes(files.commands)
             files.weights.numpy().tofile(fresh / "weights.bin")
+            (fresh / RECIPE).write_text(json.dumps(files.recipe))
             shutil.copyfile(xclbin, fresh / "model.xclbin")
             sources.write(fresh, files.document)
             if path.exists():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from fpga_dynamo._native import exported_model
 from fpga_dynamo.deployment.errors import ModelFileError
 from fpga_dynamo.deployment.nesting import read_nesting
+from xclbin_build import atomic_file
+from xclbin_build.trusted_path import UntrustedPathError, check_named
 
 _LONGEST_MS = (1 << 31) - 1
 
@@ -28,6 +31,7 @@ class LoadedModel:
             timeout_ms=min(max(int(timeout * 1000), 1), _LONGEST_MS),
             check_weights=check_weights,
         )
+        self._directory = directory
         text = (directory / "model.json").read_text(encoding="utf-8")
         self._nesting = read_nesting(text, len(self._model.inputs), len(self._model.outputs))
         self._outputs = [getattr(torch, dtype) for _, dtype, *_ in self._model.outputs]
@@ -62,6 +66,23 @@ class LoadedModel:
         self._model.run(given, [_row(result) for result in results])
         return self._nesting.nested(results)
 
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Takes other parameters and buffers, as a module does; calls under way end with the old ones.
+
+        Raises ValueError for a state_dict that lacks an entry of the model, or has one of another shape. Entries that
+        the model does not need have no effect.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "weights.bin"
+            self.pack_weights(state, file)
+            self.load_weights(file)  # which keeps the file open
+
+    def pack_weights(self, state: Mapping[str, torch.Tensor], file: str | Path) -> None:
+        """Writes a weights.bin with other parameters, for a process without Python. Raises as `load_state_dict`."""
+        from fpga_dynamo.deployment.weight_recipe import packed  # imports all of lowering
+
+        atomic_file.write(file, packed(self._directory, state).numpy().tobytes())
+
     def load_weights(self, file: str | Path) -> None:
         """Takes the packed weights of another export of the same model. Raises ValueError for another layout."""
         self._model.load_weights(str(file))
@@ -74,9 +95,12 @@ def load(directory: str | Path, *, device: int = 0, timeout: float = 60.0, check
     weights. Raises :class:`fpga_dynamo.ModelFileError` for a directory that is no model, is damaged, or needs another
     version.
     """
+    xclbin = Path(directory) / "model.xclbin"
     try:
+        if xclbin.exists():
+            check_named(xclbin, "xclbin")
         return LoadedModel(Path(directory), device, timeout, check_weights)
-    except ValueError as error:
+    except (ValueError, UntrustedPathError) as error:
         raise ModelFileError(str(error)) from error
 
 

@@ -102,7 +102,7 @@ def test_other_directories(tmp_path: Path) -> None:
         fpga_dynamo.load(tmp_path)
 
 
-WRONG = (
+WRONG: tuple[Any, ...] = (
     None,
     True,
     -1,

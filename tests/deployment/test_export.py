@@ -137,6 +137,28 @@ def test_weights_of_another_export(tmp_path: Path) -> None:
         loaded.load_weights(tmp_path / "short")
 
 
+@pytest.mark.parametrize("make", [SmallCnn, Encoder])
+def test_state_dict_of_another_model(make: Callable[[], nn.Module], tmp_path: Path) -> None:
+    x = torch.randn(1, 3, 8, 8) if make is SmallCnn else torch.randint(50, (2, 9))
+    first, second = make().eval(), make().eval()
+    loaded = exported(first, tmp_path / "first", x)
+    fpga_dynamo.export(second, (x,), tmp_path / "second")
+    loaded.pack_weights(second.state_dict(), tmp_path / "packed.bin")
+    assert (tmp_path / "packed.bin").read_bytes() == (tmp_path / "second" / "weights.bin").read_bytes()
+    loaded.load_state_dict(second.state_dict())
+    assert_same(loaded, second, x)
+    state = dict(first.state_dict())
+    name = next(iter(state))
+    with pytest.raises(ValueError, match=f"'{name}' must have shape"):
+        loaded.load_state_dict({**state, name: torch.zeros(7)})
+    del state[name]
+    with pytest.raises(ValueError, match=f"no entry '{name}'"):
+        loaded.load_state_dict(state)
+    (tmp_path / "first" / "weights.json").write_text("{}")
+    with pytest.raises(fpga_dynamo.ModelFileError, match=r"weights\.json' is damaged"):
+        loaded.load_state_dict(second.state_dict())
+
+
 class _Sorted(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.sort(torch.relu(x)).values * 2
@@ -145,6 +167,7 @@ class _Sorted(nn.Module):
 class _Counts(nn.Module):
     def __init__(self) -> None:
         super().__init__()
+        self.calls: torch.Tensor
         self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -199,8 +222,8 @@ def test_wrong_arguments_of_a_call(tmp_path: Path) -> None:
         ((torch.randn(4),), "must have 2 dimensions, not 1"),
         ((torch.zeros(2, 4, dtype=torch.int64),), "must be float32, not int64"),
         ((torch.zeros(2, 4, dtype=torch.float64),), "dtype 'float64'"),
-        ((), "another one"),
-        ((torch.randn(2, 4), 1), "another one"),
+        ((), "another nesting"),
+        ((torch.randn(2, 4), 1), "another nesting"),
     ):
         with pytest.raises(ValueError, match=sentence):
             loaded(*args)
