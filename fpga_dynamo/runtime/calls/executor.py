@@ -28,6 +28,7 @@ from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.cards.card import Card, reopen
 from fpga_dynamo.runtime.cards.plain_units import Units
+from fpga_dynamo.runtime.device_tensors import as_host_tensor
 from fpga_dynamo.runtime.internal_errors import or_else
 from fpga_dynamo.runtime.observe import counters, verify
 from fpga_dynamo.runtime.observe.reproduction import Case
@@ -363,7 +364,7 @@ def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
     """Raises :class:`NotFiniteError` where only finite results are as good as eager mode's."""
     for i, dim, step in task.must_be_finite:
         step = 1 if isinstance(step, Size) else step  # of a program for all sizes: every slice
-        part = results[i][(slice(None),) * dim + (slice(None, None, step),)]
+        part = as_host_tensor(results[i])[(slice(None),) * dim + (slice(None, None, step),)]
         if not all_finite(part):
             raise NotFiniteError(
                 f"{task.outputs[i].node} contains Inf or NaN, perhaps at other places than in eager mode"
