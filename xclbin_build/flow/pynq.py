@@ -21,7 +21,7 @@ from pathlib import Path
 from pynq import Overlay, allocate
 
 XCLBIN = Path(__file__).with_name("{name}.xclbin")
-# Of each compute unit its arguments, in order: name, and how it is passed ("in", "inout" or "scalar").
+# Of each compute unit its arguments, in order: name, and how it is passed ("in", "both" or "scalar").
 UNITS = {units}
 
 
@@ -45,7 +45,7 @@ def run(overlay, unit, *arguments):
             value.sync_to_device()
     getattr(overlay, unit).call(*arguments)
     for value, kind in zip(arguments, kinds):
-        if kind == "inout":
+        if kind == "both":
             value.sync_from_device()
 
 
@@ -105,7 +105,7 @@ def check_overlay(folder: Path, name: str) -> None:
 
 def _kind(kind: str, const: bool) -> str:
     """How the driver passes an argument."""
-    return "scalar" if kind == "scalar" else "in" if const else "inout"
+    return "scalar" if kind == "scalar" else "in" if const else "both"
 
 
 def _handoff(directory: Path) -> Path | None:
