@@ -42,6 +42,7 @@ BANNED = {
     r"meanwhile": "name the time",
     r"(?:is|are) (?-i:none)|there is (?-i:none)": "is not ..., does not exist",
     r"can take|cannot take|takes no|taken by (?:a|the) (?:core|pattern|card|engine)": "supports, accepts, matches",
+    r"(?:cores?|patterns?|cards?|engines?) takes?(?! \d)": "supports, accepts, matches",
     r"spreads": "propagates",
     r"hangs? on|hung on": "depends on",
     r"batch 1 if not said": "batch size 1 unless noted",
