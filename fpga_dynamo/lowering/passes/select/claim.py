@@ -1,4 +1,4 @@
-"""Pass: which pattern takes which nodes, and for every other node the sentence that says why it stays on the PS."""
+"""Pass: which pattern matches which nodes, and the reason why each other node falls back to eager mode."""
 
 from __future__ import annotations
 
