@@ -16,8 +16,9 @@ from tests.marks import EXTENDED
 from xclbin_build import axlf, platform, recipe
 from xclbin_build.build import load_design
 from xclbin_build.cli import main as xclbin_main
+from xclbin_build.flow import vitis
 from xclbin_build.manifest import decode, describe, encode
-from xclbin_build.toolchain import gxx, vitis
+from xclbin_build.toolchain import gxx
 
 USER = Path(__file__).parent / "xclbin_build" / "data" / "user.toml"
 SOC = Path(__file__).parents[1] / "examples" / "soc"

@@ -22,10 +22,11 @@ from .errors import BuildError, RecipeError, XclbinError, did_you_mean
 from .estimate.design import check_fit, estimate
 from .estimate.report import document
 from .estimate.report import show as show_estimate
+from .flow import command as hardware
+from .flow import vitis
 from .info import show, summary
 from .manifest import EMULATED, TARGETS
 from .progress import shown
-from .toolchain import vitis
 from .trusted_path import printable
 
 _EPILOG = """\
@@ -43,6 +44,7 @@ examples:
   xclbin-build --target emu --recipe my.toml --cu vadd=4 -o my.xclbin
   xclbin-build --target sw_emu vadd.cpp -k vadd --config link.cfg -o vadd.xclbin
   xclbin-build --target hw --platform u250 --sources-only build
+  xclbin-build --target hw --platform kv260 --board kria=app -o engine.xclbin
 """
 
 
@@ -103,6 +105,7 @@ def _build(words: list[str]) -> int:
         options, ignored = parse(parser, words), ()
         _check_options(options)
         design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
+    design = hardware.with_clock(design, options.clock)
     console = Console(stderr=True, quiet=options.quiet)
     if ignored:
         console.print(f"without effect here: {_plain(', '.join(ignored))}", highlight=False, soft_wrap=True)
@@ -110,7 +113,8 @@ def _build(words: list[str]) -> int:
         vitis.check_directory(options.sources_only)  # before the estimate, which takes half a minute
     else:
         check_output(options.output)
-    if options.target not in EMULATED and not options.no_fit_check and design.platform.regions:
+    fit_check = options.target not in EMULATED and not options.no_fit_check and not options.csynth
+    if fit_check and design.platform.regions:
         fitting = check_fit(design)
         for words_of in [*fitting.fit.tight, *fitting.unknown]:
             console.print(_plain(words_of), highlight=False, soft_wrap=True)
@@ -124,6 +128,8 @@ def _build(words: list[str]) -> int:
             f"wrote {len(files)} files to {_plain(str(options.sources_only))}; build them there with ./build.sh"
         )
         return 0
+    if options.target not in EMULATED:
+        return hardware.run(design, options, console)
     with shown(f"{printable(options.output)} (recipe {design.recipe.name})", quiet=options.quiet) as progress:
         output = build_design(
             design,
@@ -132,7 +138,6 @@ def _build(words: list[str]) -> int:
             isa=options.isa,
             plan=options.plan,
             progress=progress,
-            fit_check=False,  # done above
             sanitize=options.sanitize,
         )
     size, uuid = output.stat().st_size, read(output).uuid
@@ -170,6 +175,7 @@ def _check_options(options: argparse.Namespace) -> None:
     ):
         if useless:
             raise RecipeError(f"{name} has no effect here: {why}; leave it out.")
+    hardware.check_options(options, emulated)
     options.output = options.output or Path("torch.xclbin")
 
 
@@ -211,6 +217,7 @@ def _parser() -> argparse.ArgumentParser:
         default=False,
         help="kernels of your own check array bounds, shifts and divisions on the emulator (default with sources)",
     )
+    hardware.add_options(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     return parser
 

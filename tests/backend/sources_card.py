@@ -19,9 +19,9 @@ from hls_kernels import ROOT
 from tests.xclbin_build.cu_card import aligned
 from xclbin_build.axlf import Axlf, Section, read, write
 from xclbin_build.build import load_design
+from xclbin_build.flow.vitis import write_sources
 from xclbin_build.manifest import describe, encode
 from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
-from xclbin_build.toolchain.vitis import write_sources
 
 POISON = 0xA5
 

@@ -18,10 +18,11 @@ from tests.marks import EXTENDED
 from tests.xclbin_build.cu_card import Card, Refused, aligned, encode
 from xclbin_build import read
 from xclbin_build.build import load_design
+from xclbin_build.flow.config import link_config
+from xclbin_build.flow.vitis import write_sources
 from xclbin_build.manifest import describe
 from xclbin_build.peers import PAGE_BYTES
 from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
-from xclbin_build.toolchain.vitis import link_config, write_sources
 
 RECIPE = """name = "engine test"
 [kernel.array]

@@ -58,6 +58,13 @@ class CopyEmitter(CommandEmitter):
         """A copy of a view in a map of its own, dense. Raises RefusedError, about `what`, for what no words say."""
         return self.copied(view, dense_view(Map(*as_map(view.shape), self.sizes, view.buffer.name), view.shape), what)
 
+    def as_rows(self, view: View, what: str) -> View:
+        """A copy of a view of any rank whose last dimension are the channels of a map, and whose others its pixels."""
+        size = (*view.shape,)
+        of = Map(1, numel(size[:-1]), size[-1], self.sizes, view.buffer.name)
+        steps = (PIXEL * step for step in dense(size[:-1]))
+        return self.copied(view, View(of, size, (*steps, CHANNEL)), what)
+
     def compact(self, view: View, what: str) -> View:
         """A copy of a view in a map of its own, which has its channels. Raises RefusedError, as :meth:`own` does."""
         return self.copied(view, compact(view, self.sizes), what)

@@ -1,12 +1,27 @@
-"""Sizes as generated Python functions of the symbols: what each is at a call, and whether guards hold."""
+"""Sizes as generated Python functions of the symbols: what each is at a call, and whether guards hold.
+
+:class:`fpga_dynamo.ir.sizes.steps.Steps` writes the same for C++.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from fpga_dynamo.ir.sizes.size import Number, Size
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
+
+
+class SizeWriter(Protocol):
+    """Writes down how sizes follow from the symbols. A size that is written has a name, by which later ones refer to it."""
+
+    def name(self, number: Number) -> str: ...
+
+    def add(self, a: str, b: str) -> str: ...
+
+    def multiply(self, a: str, factor: int) -> str: ...
+
+    def largest(self, names: Sequence[str]) -> str: ...
 
 
 class FunctionSource:
@@ -44,6 +59,15 @@ class FunctionSource:
         name = f"v{len(self.lines)}"
         self.lines.append(f"    {name} = {expression}")
         return name
+
+    def add(self, a: str, b: str) -> str:
+        return self.assign(f"{a} + {b}")
+
+    def multiply(self, a: str, factor: int) -> str:
+        return self.assign(f"{a} * {factor}")
+
+    def largest(self, names: Sequence[str]) -> str:
+        return names[0] if len(names) == 1 else self.assign(f"max({', '.join(names)})")
 
     def returns(self, expression: str) -> None:
         self.lines.append(f"    return {expression}")

@@ -20,7 +20,7 @@ from fpga_dynamo.ir.launch import Form
 from fpga_dynamo.ir.plain_kernels import plain_kernel
 from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.size import Size
-from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, all_finite
+from fpga_dynamo.ir.weights import NotEvaluatedError, NotExactError, NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.kernel_tasks import KernelRunner, on_host
@@ -312,7 +312,7 @@ class Executor:
                 return
             try:
                 results = or_else(lambda: launch(call, pe.index), fall_back, self.case)
-            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError) as error:
+            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError, NotEvaluatedError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
                 if results is None:

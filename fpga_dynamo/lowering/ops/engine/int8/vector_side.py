@@ -58,11 +58,11 @@ def element_wise(
 ) -> View:
     """A command whose operands and result lie alike; where that is so the engine does not mind how. The result.
 
-    The right operand may be of a single pixel, or row, of each image.
+    Operands may be broadcast to the result.
     """
     of_engine(left, "operand", emitter.sizes)
     of_engine(root, "result", emitter.sizes)
-    x = emitter.view(left)
+    x = emitter.view(left).expand(shape(root))
     params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
     placed = emitter.placements.get(root)
     if right is not None and emitter.is_constant(right):
@@ -152,9 +152,10 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     source, node, last = match.nodes
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
-    if argument(node, "dim", 1) % len(shape(node)) != len(shape(node)) - 1:
+    dim = argument(node, "dim", 1) % len(shape(node))
+    if dim != len(shape(node)) - 1 and not emitter.sizes.gather:
         raise RefusedError("only the last dimension is supported, along which the engine's features lie")
-    count = shape(node)[-1]
+    count = shape(node)[dim]
     params = emitter.pack(pack_exponentials, (found[1].scale,), [], 256, f"exponentials of {node.name}")
     command = VectorCommand(
         operation=VectorOperation.SOFTMAX,
@@ -163,7 +164,7 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         low=scale.low,
         high=scale.high,
     )
-    return [row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params))]
+    return [row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params), dim)]
 
 
 def pack_exponentials(params: tuple[Any, ...]) -> torch.Tensor:
@@ -280,6 +281,11 @@ def _join_pixels(node: Node, parts: Sequence[Node], emitter: EngineEmitter) -> V
     taken = emitter.images if len(size) == 4 else emitter.rows
     rows = prod(size[:dim]) if len(size) != 4 else {2: 1, 3: size[2]}[dim]
     given = [taken(emitter.view(part), "a part") for part in parts]
+    if emitter.sizes.gather:
+        given = [
+            x if x.whole and x.images == y.images else taken(emitter.own(emitter.view(part), "a part"), "a part")
+            for x, part in zip(given, parts, strict=True)
+        ]
     if not y.whole or any(not x.whole or x.images != y.images for x in given):
         raise RefusedError("a part spans several images, or is a slice of one")
     if len(given) > 1:

@@ -1,10 +1,8 @@
-// A run and the buffer that has its inputs and outputs, as a direct call uses them. The modules of both drivers hand it to
-// each other in a capsule.
+// A run and the buffer that has its inputs and outputs, whatever drives the card. Direct calls of Python and exported
+// models start runs by it.
 #pragma once
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "buffer.hpp"
@@ -37,13 +35,8 @@ public:
     // Where the host writes an input before a launch, or reads an output after it, that is no piece. Throws std::exception.
     virtual uint8_t* window(card_model::direction way, uint64_t bytes, uint64_t offset) = 0;
     // Inputs to the card, a run, and if it completed, outputs from the card. A run that takes longer than timeout_ms
-    // (0: none) is ended. Wants the GIL released; throws std::exception if nothing was run.
+    // (0: none) is ended. Throws std::exception if nothing was run.
     virtual card_model::ert_state launch(const crossing& inputs, const crossing& outputs, unsigned timeout_ms) = 0;
+    // One sentence about a launch that did not complete; empty if the driver says nothing.
+    virtual std::string error() const { return ""; }
 };
-
-constexpr const char* LAUNCHABLE_CAPSULE = "fpga_dynamo.launchable";
-
-inline nanobind::capsule hand_over(std::unique_ptr<launchable> target) {
-    return nanobind::capsule(target.release(), LAUNCHABLE_CAPSULE,
-                             [](void* object) noexcept { delete static_cast<launchable*>(object); });
-}

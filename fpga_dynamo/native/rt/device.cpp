@@ -1,0 +1,27 @@
+#include "device.hpp"
+
+#include "emulated_device.hpp"
+#include "model_error.hpp"
+#include "xclbin.hpp"
+#ifdef FD_WITH_XRT
+#include "xrt_device.hpp"
+#endif
+
+namespace fd {
+
+std::shared_ptr<device> open_device(const std::string& path, const std::string& uuid, unsigned index) {
+    const auto file = card_model::xclbin::from_file(path);
+    const std::string found = card_model::to_string(file.id());
+    if (found != uuid)
+        throw invalid_model("'" + path + "' is another xclbin (" + found + ") than the one that the model was exported "
+                            "for (" + uuid + "); export the model again");
+    if (file.emulated()) return open_emulated(file, index);
+#ifdef FD_WITH_XRT
+    return open_xrt(path, index);
+#else
+    throw invalid_model("'" + path + "' is for a card (target " + file.target() +
+                        "), and this library was built for the emulator alone; build it with -DFD_XRT=ON");
+#endif
+}
+
+}  // namespace fd
