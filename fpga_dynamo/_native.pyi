@@ -283,6 +283,9 @@ class least_work:
     def waiting(self) -> int: ...
     def frames(self) -> int: ...
 
+EXPORTED_MODEL_API: int
+"""The version of the C API of exported models that this library has (fd_api_version)."""
+
 class exported_model:
     """An exported model that is open (`fpga_dynamo.load`). A tensor is (dtype, shape, strides, address)."""
 

@@ -26,8 +26,8 @@ SOC = Path(__file__).parents[1] / "examples" / "soc"
 ENGINES = (
     "engine-kv260", "engine-kv260-bf16", "engine-kv260-fp32", "engine-kv260-gather",
     "engine-u250", "engine-u250-4cu", "engine-u250-bf16",
-    "engine-u250-fp32", "engine-u280", "engine-u50", "engine-u55c", "engine-zcu102", "engine-zcu102-bf16",
-    "engine-zcu102-fp32",
+    "engine-u250-fp32", "engine-u280", "engine-u50", "engine-u55c", "engine-vck190", "engine-zcu102",
+    "engine-zcu102-bf16", "engine-zcu102-fp32",
 )  # fmt: skip
 PLATFORMS = ("emu", "kv260", "u250", "u280", "u50", "u55c", "vck190", "zcu102")
 

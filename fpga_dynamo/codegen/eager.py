@@ -147,7 +147,7 @@ def _takes_any_layout(node: Node) -> bool:
 def _in_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     if tensor.stride() == tuple(strides):
         return tensor
-    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _gathered(places: Sequence[int], kind: type) -> Callable[[Sequence[Any]], Any]:

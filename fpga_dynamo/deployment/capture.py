@@ -29,7 +29,8 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 class ModelGraph:
     """An ATen graph whose placeholders are parameters, buffers, constants and then the model's inputs.
 
-    tensors: of each placeholder that is no input its content, by position. weights: of those the name in the state_dict.
+    tensors: of each placeholder that is no input its content, by position.
+    weights: of those the names in the state_dict.
     inputs: names of the inputs, in order; their placeholders are the last ones.
     outputs: names of the results that are tensors, in order.
     constants: of all results of the model, in order, those that are no tensors: (position, value).
@@ -60,33 +61,38 @@ def exported_program(
         try:
             model = torch.export.load(model)
         except Exception as error:
-            raise ExportError(f"'{model}' cannot be loaded as a program of torch.export: {_first_line(error)}") from error
+            raise ExportError(
+                f"'{model}' cannot be loaded as a program of torch.export: {_first_line(error)}"
+            ) from error
     if isinstance(model, ExportedProgram):
         if dtype is not None or dynamic_shapes is not None:
             raise ExportError("dtype and dynamic_shapes have no effect on a program of torch.export; leave them out")
         return model
     if not isinstance(model, torch.nn.Module):
         raise ExportError(
-            f"unsupported model: expected a module, a program of torch.export or a .pt2 file, not {type(model).__name__}"
+            f"unsupported model {type(model).__name__}: expected a module, a program of torch.export or a .pt2 file"
         )
     if model.training and not isinstance(model, GraphModule):  # a graph of torch.export has one mode only
         raise ExportError("the model is in training mode: call model.eval() before the export")
-    args, kwargs = tuple(args), dict(kwargs or {})
+    given: tuple[Any, ...] = tuple(args)
+    named = dict(kwargs or {})
     if dtype is not None:
         wanted = _dtype(dtype)
         model = deepcopy(model).to(wanted)
-        args, kwargs = _converted(args, wanted), _converted(kwargs, wanted)
+        given, named = _converted(given, wanted), _converted(named, wanted)
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            return torch.export.export(model, given, named, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:  # of whatever kind: torch.export has many
         raise ExportError(f"torch.export cannot export the model: {_first_line(error)}") from error
 
 
 def capture_program(program: ExportedProgram, name: str) -> ModelGraph:
-    """The graph of a program. Raises :class:`ExportError` for one that changes its parameters, or has other inputs than
-    tensors."""
+    """The graph of a program.
+
+    Raises :class:`ExportError` for one that changes its parameters, or has other inputs than tensors.
+    """
     module, positions, names, outputs, constants = _tensors_alone(program)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     graph, facts = _traced(module, [node.meta["val"] for node in placeholders])
@@ -94,8 +100,8 @@ def capture_program(program: ExportedProgram, name: str) -> ModelGraph:
     traced = [node for node in graph.graph.nodes if node.op == "placeholder"]
     if len(traced) != len(placeholders):
         raise ExportError("the model cannot be exported: two of its parameters or inputs share memory")
-    results = graph.graph.output_node()
-    results.args = (tuple(results.args[0])[: len(outputs)],)  # behind them are bases of views
+    returned: Any = graph.graph.output_node().args[0]
+    graph.graph.output_node().args = (tuple(returned)[: len(outputs)],)  # behind them are bases of views
     graph.recompile()
     settle_strides(graph)
     return ModelGraph(
@@ -147,11 +153,12 @@ def _tensors_alone(
         names.append(spec.arg.name)
     outputs, constants = [], []
     output = module.graph.output_node()
+    returned: Any = output.args[0]
     kept = []
     results = [spec for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
     if len(results) < len(program.graph_signature.output_specs):
         raise ExportError("the model changes buffers or inputs in each call, which an exported model cannot do")
-    for i, (spec, node) in enumerate(zip(results, output.args[0], strict=True)):
+    for i, (spec, node) in enumerate(zip(results, returned, strict=True)):
         if isinstance(spec.arg, TensorArgument):
             outputs.append(spec.arg.name)
             kept.append(node)
@@ -215,8 +222,8 @@ def _refuse_changes(facts: GraphFacts, names: Sequence[str]) -> None:
 
 
 def _dtype(dtype: Any) -> torch.dtype:
-    known = DTYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype
-    if known not in DTYPES.values():
+    known = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if not isinstance(known, torch.dtype) or known not in DTYPES.values():
         raise ExportError(
             f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}; for int8, quantize the model first "
             "(fpga_dynamo.quantize)"
@@ -231,4 +238,3 @@ def _converted(structure: Any, dtype: torch.dtype) -> Any:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-

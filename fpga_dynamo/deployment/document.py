@@ -1,7 +1,8 @@
 """model.json: a Program as the run-time library reads it (fpga_dynamo/native/rt/document.hpp).
 
-`values` are tensors in the host's memory: first the inputs, then constants, then what launches write. `launches` run in
-order; each copies views of values to its arena, runs its commands and copies results back. `outputs` are views of values.
+`values` are tensors in the host's memory: first the inputs, then constants and what launches write. `launches` run in
+order. Each copies views of values to its arena, runs its commands and copies results back. `outputs` are views of
+values.
 Numbers that depend on the inputs' sizes are "$5", the result of step 5 of `sizes`.
 """
 
@@ -23,6 +24,7 @@ from fpga_dynamo.deployment.errors import ExportError
 from fpga_dynamo.deployment.generated import Fill, Sequence, generated
 from fpga_dynamo.deployment.packed_weights import Layout, checksum, content, plan
 from fpga_dynamo.deployment.views import NotAViewError, ValueView, views_made_by
+from fpga_dynamo.deployment.weight_recipe import recipe
 from fpga_dynamo.ir.graph import describe, value
 from fpga_dynamo.ir.launch import Slot
 from fpga_dynamo.ir.program import CardTask, HostTask, Program
@@ -37,15 +39,16 @@ _ARGUMENTS = ("commands", "count", "arena", "weights")
 
 @dataclass(frozen=True)
 class Files:
-    """Contents of a model's files. document: without the checksum of its own text."""
+    """Contents of a model's files. document: without the checksum of its own text. recipe: see weight_recipe.py."""
 
     document: dict[str, Any]
     commands: bytes
     weights: torch.Tensor
+    recipe: dict[str, Any]
 
     def text(self) -> str:
         """model.json. The checksum comes first, and is that of the text with zeros in its place."""
-        weights = memoryview(self.weights.numpy())
+        weights = self.weights.numpy().data
         files = {
             "commands.bin": {"bytes": len(self.commands), "crc32": checksum(self.commands)},
             "weights.bin": {"bytes": len(weights), "crc32": checksum(weights)},
@@ -66,7 +69,7 @@ class _Writer:
     steps: Steps
     values: list[dict[str, Any]] = field(default_factory=list)
     views: dict[Node, ValueView] = field(default_factory=dict)
-    constants: list[tuple[int, torch.Tensor]] = field(default_factory=list)
+    constants: list[tuple[int, Node, torch.Tensor]] = field(default_factory=list)
     generated: list[dict[str, Any]] = field(default_factory=list)
 
     def add_value(self, node: Node, dtype: torch.dtype, elements: Any, shape: Any, strides: Any) -> int:
@@ -93,7 +96,7 @@ class _Writer:
             tensor = self.tensors()[node]
             dense = tensor.contiguous()
             index = self.add_value(node, dense.dtype, dense.numel(), dense.shape, dense.stride())
-            self.constants.append((index, dense))
+            self.constants.append((index, node, dense))
         return self.views[node]
 
     def tensors(self) -> dict[Node, torch.Tensor]:
@@ -128,14 +131,16 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
     refuse_eager(program)
     writer = _Writer(graph, program, Steps(program.symbols, inputs))
     placeholders = program.graph.placeholders
-    ports = placeholders[len(placeholders) - len(graph.inputs) - (program.graph.sizes is not None) :][: len(graph.inputs)]
+    ports = placeholders[len(placeholders) - len(graph.inputs) - (program.graph.sizes is not None) :][
+        : len(graph.inputs)
+    ]
     for node in ports:
         writer.add_input(node)
     given = [{"name": name, **writer.view(writer.views[node])} for name, node in zip(graph.inputs, ports, strict=True)]
     launches, kernels = _launches(writer)
     results = _results(writer)
     outputs = [{"name": name, **writer.view(view)} for name, view in zip(graph.outputs, results, strict=True)]
-    layout = plan([w for task in program.card_tasks for w in task.weights], [t for _, t in writer.constants])
+    layout = plan([w for task in program.card_tasks for w in task.weights], [t for _, _, t in writer.constants])
     _refuse_packed_inputs(writer, layout)
     commands, first = _commands(program, layout)
     for launch, begin in zip(launches, first, strict=True):
@@ -154,7 +159,7 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
         "inputs": given,
         "constants": [
             {"value": index, "offset": begin, "bytes": tensor.nbytes}
-            for (index, tensor), begin in zip(writer.constants, layout.constants, strict=True)
+            for (index, _, tensor), begin in zip(writer.constants, layout.constants, strict=True)
         ],
         "generated": writer.generated,
         "launches": launches,
@@ -167,16 +172,19 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
         },
     }
     document["sizes"] = writer.steps.steps  # complete only now
-    return Files(document, commands, content(layout, writer.tensors(), [t for _, t in writer.constants]))
+    tensors = [tensor for _, _, tensor in writer.constants]
+    names = {placeholders[i]: name for i, name in graph.weights.items()}
+    made = recipe(layout, names, [(node, tensor) for _, node, tensor in writer.constants])
+    return Files(document, commands, content(layout, writer.tensors(), tensors), made)
 
 
 def refuse_eager(program: Program) -> None:
     """Raises :class:`ExportError` if a node that computes would run in eager mode."""
     host = [node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes]
     left = [node for node in host if generated(node) is None]
-    reasons = [
-        f"  {describe(node)}: {program.reasons[node]}" for node in left if node in program.reasons
-    ] or [f"  {task.name}: a kernel of its own" for task in program.kernel_tasks]
+    reasons = [f"  {describe(node)}: {program.reasons[node]}" for node in left if node in program.reasons] or [
+        f"  {task.name}: a kernel of its own" for task in program.kernel_tasks
+    ]
     if reasons:
         lines = "\n".join(reasons)
         raise ExportError(f"the model cannot be exported: {len(reasons)} node(s) would run in eager mode:\n{lines}")
@@ -257,11 +265,9 @@ def _host_views(writer: _Writer, task: HostTask) -> None:
 
 def _results(writer: _Writer) -> list[ValueView]:
     program = writer.program
-    output = program.graph.module.graph.output_node()
+    returned: Any = program.graph.module.graph.output_node().args[0]
     try:
-        return views_made_by(
-            program.result, _reads(writer, program.result_reads), [value(node) for node in output.args[0]]
-        )
+        return views_made_by(program.result, _reads(writer, program.result_reads), [value(node) for node in returned])
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: the order of its results needs the host ({error})") from error
 

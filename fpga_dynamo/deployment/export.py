@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from fpga_dynamo.deployment import sources
 from fpga_dynamo.deployment.capture import ModelGraph, capture_program, exported_program
 from fpga_dynamo.deployment.document import Files, write
 from fpga_dynamo.deployment.errors import ExportError
+from fpga_dynamo.deployment.weight_recipe import FILE as RECIPE
 from fpga_dynamo.frontend.platform import with_recipe
 from fpga_dynamo.ir.program import Program
 from fpga_dynamo.ir.sizes.graph import sized_graph, sources_of
@@ -39,15 +42,15 @@ def export(
 ) -> Path:
     """Writes `model` as a directory that a C++ compiler builds, and that runs without Python and PyTorch.
 
-    model: a module in eval mode; a program of ``torch.export``; or the path of a .pt2 file. args, kwargs: of an example
-    call, for a module. The inputs have the shapes and strides of this call, except for sizes that `dynamic_shapes` (as
-    of ``torch.export.export``) lets change. dtype: float32, float16 or bfloat16 for all floating-point parameters and
-    inputs; None leaves them as they are. options: those of ``torch.compile`` that name an xclbin, platform or recipe
-    and how a graph is lowered (:class:`fpga_dynamo.Options`); ``partition`` is ``greedy`` here.
+    model: a module in eval mode; a program of ``torch.export``; or the path of a .pt2 file.
+    args, kwargs: an example call of the module. The inputs of the exported model have its shapes and strides.
+    dynamic_shapes: sizes that may change from call to call, as of ``torch.export.export``.
+    dtype: float32, float16 or bfloat16 for all floating-point parameters and inputs. None leaves them as they are.
+    options: the xclbin, platform or recipe, and how a graph is lowered; see :class:`fpga_dynamo.Options`. The default
+    of ``partition`` is ``greedy`` here.
 
-    The directory has model.json (the program), commands.bin, weights.bin, model.xclbin, the sources of the run-time
-    library, a C and a C++ header, a Python module for numpy, an example, CMakeLists.txt and README.md. A directory that
-    an earlier export wrote is replaced. Returns its path.
+    The directory has the program, its weights, the xclbin, and sources that build into a library and an example. Its
+    README.md lists the files. A directory that an earlier export wrote is replaced. Returns its path.
 
     Raises :class:`fpga_dynamo.ExportError` for a model that needs eager mode at run time, with every node and reason;
     for one that cannot be traced; and for a directory that has other files. XclbinError, OptionError as torch.compile.
@@ -69,12 +72,10 @@ def export(
 
 
 def _lowered_files(graph: ModelGraph, options: Options, xclbin: Path) -> Files:
-    from fpga_dynamo import __version__
-
     target = read_target(xclbin)
     module, inputs = _with_sizes(graph)
     program: Program = lower(module, target, options, tuple(graph.tensors))
-    made_by = f"fpga_dynamo {__version__} made this from {graph.name}"
+    made_by = f"fpga_dynamo {version('fpga_dynamo')} made this from {graph.name}"
     return write(graph, program, inputs, made_by)
 
 
@@ -90,7 +91,9 @@ def _with_sizes(graph: ModelGraph) -> tuple[GraphModule, dict[str, tuple[int, in
         hints = [hint_of(placeholders[position].meta["val"].shape[d or 0]) for position, d in found.values()]
         return sized_graph(graph.module, list(found), hints), inputs
     except SizeError as error:
-        raise ExportError(f"the model's sizes cannot change from call to call: {error}; export it without dynamic_shapes") from error
+        raise ExportError(
+            f"the model's sizes cannot change from call to call: {error}; export it without dynamic_shapes"
+        ) from error
 
 
 def _target_directory(directory: str | Path) -> Path:
@@ -113,6 +116,7 @@ def _write(path: Path, files: Files, xclbin: Path) -> None:
             (fresh / "model.json").write_text(files.text())
             (fresh / "commands.bin").write_bytes(files.commands)
             files.weights.numpy().tofile(fresh / "weights.bin")
+            (fresh / RECIPE).write_text(json.dumps(files.recipe))
             shutil.copyfile(xclbin, fresh / "model.xclbin")
             sources.write(fresh, files.document)
             if path.exists():

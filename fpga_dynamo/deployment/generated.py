@@ -38,7 +38,8 @@ def generated(node: Node) -> Sequence | Fill | None:
     fake = value(node)
     if node.op != "call_function" or not isinstance(fake, torch.Tensor):
         return None
-    args, dtype = node.args, fake.dtype
+    args: tuple[Any, ...] = node.args
+    dtype = fake.dtype
     if node.target in (aten.arange.default, aten.arange.start, aten.arange.start_step) and dtype in _INTEGERS:
         first, step = (args[0] if len(args) > 1 else 0), (args[2] if len(args) > 2 else 1)
         return Sequence(first, step) if _is_number(first) and _is_number(step) else None

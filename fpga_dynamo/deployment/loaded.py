@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import torch
 
 from fpga_dynamo._native import exported_model
 from fpga_dynamo.deployment.errors import ModelFileError
-from fpga_dynamo.torch_internals.pytree import TreeSpec, tree_flatten, tree_unflatten, treespec_loads
+from fpga_dynamo.deployment.nesting import read_nesting
+from xclbin_build import atomic_file
+from xclbin_build.trusted_path import UntrustedPathError, check_named
 
 _LONGEST_MS = (1 << 31) - 1
 
@@ -24,15 +26,15 @@ class LoadedModel:
 
     def __init__(self, directory: Path, device: int, timeout: float, check_weights: bool) -> None:
         self._model = exported_model(
-            str(directory), device=device, timeout_ms=min(max(int(timeout * 1000), 1), _LONGEST_MS), check_weights=check_weights
+            str(directory),
+            device=device,
+            timeout_ms=min(max(int(timeout * 1000), 1), _LONGEST_MS),
+            check_weights=check_weights,
         )
-        about = json.loads((directory / "model.json").read_text())["python"]
-        self._call: TreeSpec = treespec_loads(about["call"])
-        self._result: TreeSpec = treespec_loads(about["result"])
-        self._leaves: list[bool] = about["leaves"]
-        self._constants = dict(about["constants"])
-        self._dtypes = [getattr(torch, dtype) for _, dtype, *_ in self._model.inputs]
-        self._outputs = [(getattr(torch, dtype), dtype) for _, dtype, *_ in self._model.outputs]
+        self._directory = directory
+        text = (directory / "model.json").read_text(encoding="utf-8")
+        self._nesting = read_nesting(text, len(self._model.inputs), len(self._model.outputs))
+        self._outputs = [getattr(torch, dtype) for _, dtype, *_ in self._model.outputs]
         self._fixed = [
             (tuple(shape), tuple(strides))
             for _, _, shape, strides in self._model.outputs
@@ -52,48 +54,53 @@ class LoadedModel:
 
         Raises ValueError for inputs that the model does not accept, DeviceError for a launch that failed.
         """
-        leaves, spec = tree_flatten((args, kwargs))
-        if spec != self._call:
-            raise ValueError(
-                f"the model was exported for a call of {self._call.num_leaves} argument(s) in a certain nesting, and "
-                f"this call has another one ({len(leaves)} leaves); give the arguments as in the example call"
-            )
-        tensors = [torch.as_tensor(leaf) for leaf, used in zip(leaves, self._leaves, strict=True) if used]
+        tensors = [torch.as_tensor(given) for given in self._nesting.flat(args, kwargs)]
         given = [_row(tensor) for tensor in tensors]
         layouts = self._fixed
         if len(layouts) < len(self._outputs):
             layouts = [(tuple(shape), tuple(strides)) for shape, strides in self._model.output_layouts(given)]
         results = [
             torch.empty_strided(shape, _dense(shape, strides), dtype=dtype)
-            for (shape, strides), (dtype, _) in zip(layouts, self._outputs, strict=True)
+            for (shape, strides), dtype in zip(layouts, self._outputs, strict=True)
         ]
         self._model.run(given, [_row(result) for result in results])
-        return tree_unflatten(self._with_constants(results), self._result)
+        return self._nesting.nested(results)
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Takes other parameters and buffers, as a module does; calls under way end with the old ones.
+
+        Raises ValueError for a state_dict that lacks an entry of the model, or has one of another shape. Entries that
+        the model does not need have no effect.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "weights.bin"
+            self.pack_weights(state, file)
+            self.load_weights(file)  # which keeps the file open
+
+    def pack_weights(self, state: Mapping[str, torch.Tensor], file: str | Path) -> None:
+        """Writes a weights.bin with other parameters, for a process without Python. Raises as `load_state_dict`."""
+        from fpga_dynamo.deployment.weight_recipe import packed  # imports all of lowering
+
+        atomic_file.write(file, packed(self._directory, state).numpy().tobytes())
 
     def load_weights(self, file: str | Path) -> None:
         """Takes the packed weights of another export of the same model. Raises ValueError for another layout."""
         self._model.load_weights(str(file))
 
-    def _with_constants(self, results: Sequence[torch.Tensor]) -> list[Any]:
-        if not self._constants:
-            return list(results)
-        waiting = iter(results)
-        total = len(results) + len(self._constants)
-        return [self._constants[i] if i in self._constants else next(waiting) for i in range(total)]
 
-
-def load(
-    directory: str | Path, *, device: int = 0, timeout: float = 60.0, check_weights: bool = True
-) -> LoadedModel:
+def load(directory: str | Path, *, device: int = 0, timeout: float = 60.0, check_weights: bool = True) -> LoadedModel:
     """Opens a directory that :func:`export` wrote; takes milliseconds and the time to read the weights.
 
     device: the index of the card. timeout: seconds that a launch may take. check_weights: compare the checksum of the
     weights. Raises :class:`fpga_dynamo.ModelFileError` for a directory that is no model, is damaged, or needs another
     version.
     """
+    xclbin = Path(directory) / "model.xclbin"
     try:
+        if xclbin.exists():
+            check_named(xclbin, "xclbin")
         return LoadedModel(Path(directory), device, timeout, check_weights)
-    except ValueError as error:
+    except (ValueError, UntrustedPathError) as error:
         raise ModelFileError(str(error)) from error
 
 

@@ -19,7 +19,7 @@ from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, Pack, WeightBu
 class Layout:
     """Where all of a model's weights lie in weights.bin.
 
-    places: of each buffer its begin in beats. packed_bytes: what the card gets. constants: begins of constants, in bytes.
+    places: of each buffer its begin in beats. packed_bytes: what the card gets. constants: their begins in bytes.
     """
 
     places: Mapping[WeightBuffer, int]
@@ -52,16 +52,21 @@ def content(layout: Layout, tensors: Mapping[Node, torch.Tensor], constants: Seq
     """The bytes of weights.bin. Raises :class:`ExportError` for parameters that the card cannot hold."""
     made = torch.zeros(layout.bytes, dtype=torch.uint8)
     for pack, place in layout.packs:
-        try:
-            flat = pack.build(tensors)
-        except (NotFiniteError, NotExactError, OutOfRangeError) as error:
-            raise ExportError(f"the card cannot hold the parameters of the model: {error}") from error
-        begin = place * BEAT_BYTES
-        made[begin : begin + flat.nbytes] = flat.view(torch.uint8)
+        write_pack(made, pack, place, tensors)
     for tensor, begin in zip(constants, layout.constants, strict=True):
         if tensor.numel():
             made[begin : begin + tensor.nbytes] = tensor.contiguous().flatten().view(torch.uint8)
     return made
+
+
+def write_pack(made: torch.Tensor, pack: Pack, place: int, tensors: Mapping[Node, torch.Tensor]) -> None:
+    """Packs into `made`, the bytes of weights.bin, from beat `place` on. Raises as :func:`content`."""
+    try:
+        flat = pack.build(tensors)
+    except (NotFiniteError, NotExactError, OutOfRangeError) as error:
+        raise ExportError(f"the card cannot hold the parameters of the model: {error}") from error
+    begin = place * BEAT_BYTES
+    made[begin : begin + flat.nbytes] = flat.view(torch.uint8)
 
 
 def checksum(data: bytes | memoryview) -> str:

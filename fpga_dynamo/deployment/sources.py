@@ -8,11 +8,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import fpga_dynamo
 import hls_kernels
 from fpga_dynamo.deployment.errors import ExportError
 
-_PACKAGE = Path(fpga_dynamo.__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 _TEMPLATES = Path(__file__).parent / "templates"
 _LIBRARY = {
     "rt": _PACKAGE / "native" / "rt",
@@ -24,7 +23,10 @@ _UNCHANGED = ("CMakeLists.txt", "main.cpp", "fd_model.hpp", "fd_model.py")
 
 
 def write(directory: Path, document: Mapping[str, Any]) -> None:
-    """Writes them into a model's directory. Raises :class:`ExportError` where the package was installed without them."""
+    """Writes them into a model's directory.
+
+    Raises :class:`ExportError` where the package was installed without them.
+    """
     for name, folder in _LIBRARY.items():
         files = sorted([*folder.glob("*.cpp"), *folder.glob("*.hpp"), *folder.glob("*.h")])
         if not files:

@@ -40,11 +40,13 @@ def views_made_by(
 ) -> list[ValueView]:
     """The results of `part`, flattened, as views of the values behind `reads`.
 
-    reads: a tuple is that of the symbols' values, which the part is given as it is. writes: of each result what the graph
-    says of it: a tensor with shape, strides, offset and dtype, whose sizes may be symbolic.
+    reads: a tuple is that of the symbols' values, which the part is given as it is. writes: of each result what the
+    graph says of it: a tensor with shape, strides, offset and dtype, whose sizes may be symbolic.
     Raises :class:`NotAViewError` for a part that does anything else.
     """
-    probes, begins, room = [], [], 0
+    probes: list[Any] = []
+    begins: list[tuple[int, ValueView]] = []
+    room = 0
     for read in reads:
         if not isinstance(read, ValueView):
             probes.append(read)

@@ -30,6 +30,8 @@ from fpga_dynamo.quantize.operators import (
     PRODUCTS,
     SCALINGS,
     SOFTMAX,
+    SUBTRACTIONS,
+    SUMS,
     VALUES,
     QuantizedProduct,
     is_float,
@@ -39,6 +41,7 @@ from fpga_dynamo.quantize.operators import (
     is_score,
     keeps_range,
     moved,
+    scaled_by_channel,
     second_operands,
 )
 from fpga_dynamo.quantize.parameters import constant, is_mask, keep_masks, parameters, set_own_nodes
@@ -261,14 +264,17 @@ class FPGAQuantizer(Quantizer):
         node.meta[_KEY] = annotation
 
     def _value(self, node: Node, taken: set[Node]) -> None:
-        of_two = node.target in (*ADDITIONS, *MULTIPLICATIONS)
-        if (node.target in ADDITIONS and not is_image_sum(node, self._parameters)) or (
-            node.target in MULTIPLICATIONS and not is_image_product(node)
+        of_two = node.target in (*ADDITIONS, *SUBTRACTIONS, *MULTIPLICATIONS)
+        scaled = scaled_by_channel(node)
+        if (node.target in (*ADDITIONS, *SUBTRACTIONS) and not is_image_sum(node, self._parameters)) or (
+            node.target in MULTIPLICATIONS and scaled is None and not is_image_product(node, _is_quantized)
         ):
+            return
+        if node.target in SUMS and not (isinstance(node.args[0], Node) and _is_quantized(node.args[0])):
             return
         if node.target in BATCH_NORM and node.args[5]:
             return  # its statistics are those of the batch
-        operands = node.args[:2] if of_two else node.args[:1]
+        operands = (scaled,) if scaled is not None else node.args[:2] if of_two else node.args[:1]
         if not all(isinstance(operand, Node) and self._is_addend(operand) for operand in operands):
             return
         annotation = QuantizationAnnotation(_annotated=True)

@@ -25,9 +25,7 @@ def add_command(
     export.add_argument(
         "-o", "--output", type=output_folder, required=True, metavar="DIR", help="the directory: a new or an empty one"
     )
-    export.add_argument(
-        "--batch", type=whole(), default=1, metavar="N", help="batch size: images or rows per call (1)"
-    )
+    export.add_argument("--batch", type=whole(), default=1, metavar="N", help="batch size: images or rows per call (1)")
     export.add_argument(
         "--dtype",
         choices=("float32", "float16", "bfloat16", "int8"),
@@ -73,4 +71,3 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Any, tuple[Any, ...], str | 
         raise FpgaError(f"int8 needs {error.name}: pip install 'fpga_dynamo[quantize]'") from error
     calls = [example.inputs] * _CALIBRATION_CALLS
     return quantize(example.model, calls, scales="pow2", bias="int32", progress=False), example.inputs, None
-

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 from fpga_dynamo.runtime.scheduling.policies import LeastWork, make_policy
 from fpga_dynamo.runtime.scheduling.realtime import RealTime, check_cores
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, SchedulerError, Task, TaskGraph
+from fpga_dynamo.tools.cli import main
 from fpga_dynamo.tools.soc.real import measured, overheads, run_real
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.workload import ArrivingApplication, Workload
@@ -140,6 +143,30 @@ def test_tasks_that_run_are_measured_and_give_their_answer() -> None:
     given.clear()
     run = run_real(system, workload, "least_work", rate=200.0)
     assert len(given) == len(run.ended) and all((value == 2).all() and kind == "x86" for kind, value in given)
+
+
+def test_a_policy_of_ones_own_runs_in_real_time() -> None:
+    system, workload = System({"cpus": {"a53": 2}, "accelerators": {"fft": 1}}), paced()
+    run = run_real(system, workload, "tests.soc.test_sweep:Backwards", rate=300.0, paced=True, trace=True)
+    check(run, system, workload, exact=False)
+
+
+def test_bounds_beside_cores_of_this_machine_are_of_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The graph states an hour on a core; here its task takes microseconds."""
+    (tmp_path / "system.toml").write_text("cpus.a53 = 1")
+    row = 'program = "tests.soc.test_realtime:hour"'
+    (tmp_path / "workload.toml").write_text(f"instances = 5\nrate = 500\n[[application]]\n{row}")
+    assert main(["soc", "run", str(tmp_path / "system.toml"), str(tmp_path / "workload.toml"), "--real"]) == 0
+    told = capsys.readouterr().out
+    bound = re.search(r"lower bound of any scheduler: ([0-9.]+) ms", told)
+    assert bound and float(bound[1]) < 1000
+    assert "real time on this machine's cores" in told and "mJ" not in told
+
+
+def hour() -> Application:
+    return Application("hour", [ApplicationTask("a", {"a53": 3600.0}, run=lambda kind: None)])
 
 
 def test_what_a_task_raises_is_raised() -> None:

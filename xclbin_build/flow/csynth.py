@@ -1,4 +1,7 @@
-"""Reports of C synthesis, csynth.xml: clock, latency, loops and resources of a function, as Vitis HLS says."""
+"""Reports of C synthesis: clock, latency, loops and resources of a function, as Vitis HLS says.
+
+They are those of csynth.xml. Where only the text csynth.rpt is there, its loops and clock count.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import ToolchainError
 from ..hls.resources import Resources
 from ..trusted_path import printable
+from . import csynth_text
 
-NAME = "csynth.xml"
+NAME, TEXT_NAME = "csynth.xml", "csynth.rpt"
 _MOST_BYTES = 64 << 20
 _OF_A_LOOP = ("PipelineII", "IterationLatency", "PipelineDepth", "TripCount")
 
@@ -65,11 +70,31 @@ def load(folder: Path) -> list[Synthesis]:
     Raises ToolchainError for a report that cannot be read.
     """
     found: dict[str, Synthesis] = {}
+    for path in sorted(folder.rglob(TEXT_NAME)):
+        one = _read_text(path)
+        if one is not None:
+            found[one.top] = one
     for path in sorted(folder.rglob(NAME)):
         one = read(path)
         if one is not None:
             found[one.top] = one
     return list(found.values())
+
+
+def _read_text(path: Path) -> Synthesis | None:
+    """What a summary says, with the clock of the function's own report beside it; None without that."""
+    if path.stat().st_size > _MOST_BYTES:
+        return None
+    said = csynth_text.parse(path.read_text(errors="replace"))
+    beside = path.with_name(f"{said.top}_csynth.rpt") if said else path
+    if said is None or not beside.is_file():
+        return None
+    clock = csynth_text.AP_CLOCK.search(beside.read_text(errors="replace"))
+    if clock is None:
+        return None
+    loops = tuple(Loop(module, name, ii, depth, None) for module, name, ii, depth in said.loops)
+    target, estimated = float(clock[1]), float(clock[2])
+    return Synthesis(path, said.top, said.version, said.part, target, 0.0, estimated, None, Resources(), loops, {})
 
 
 def read(path: Path) -> Synthesis | None:
@@ -133,6 +158,19 @@ def lines(reports: Sequence[Synthesis]) -> Iterator[str]:
             if loop.ii is not None:
                 depth = "?" if loop.depth is None else loop.depth
                 yield f"  {loop.module}.{loop.name}: II {loop.ii}, depth {depth}"
+
+
+def achieved(reports: Sequence[Synthesis]) -> dict[str, Any]:
+    """What a manifest says of the reports, by kernel; of several instances of a loop the slowest counts."""
+    found: dict[str, Any] = {}
+    for one in reports:
+        loops: dict[str, dict[str, int | None]] = {}
+        for loop in one.loops:
+            before = loops.get(loop.name, {}).get("ii") or 0
+            if loop.ii and loop.ii > before:
+                loops[loop.name] = {"ii": loop.ii, "depth": loop.depth or None}
+        found[one.top] = {"target_ns": one.target_ns, "estimated_ns": one.estimated_ns, "loops": loops}
+    return found
 
 
 def _loops(module: str, performance: ElementTree.Element) -> Iterator[Loop]:

@@ -17,14 +17,14 @@ from ..cache import build_directory, digest, locked
 from ..design import Design
 from ..errors import BuildError, RecipeError, ToolchainError, XclbinError, did_you_mean
 from ..generate import hls_sources, stage, user_directories
+from ..includes import files_of
 from ..manifest import describe, encode
 from ..platform import NO_PART
 from ..toolchain import process
 from ..toolchain.compiler import find_compiler
 from ..trusted_path import remove_untrusted
-from . import commands, config, script, tools
+from . import commands, config, csynth, script, tools
 from .boards import Package, write_package
-from .includes import files_of
 from .steps import Outcome, Step, StepProgress, run_steps
 
 _WORDS = 12  # lines of a compiler that are shown
@@ -72,6 +72,9 @@ def build(
         manifest = describe(design, target, "")
         if lowered:
             manifest["platform"]["clock_mhz"] = lowered
+        synthesis = csynth.achieved(_reports(design, directory))
+        if synthesis:
+            manifest["synthesis"] = synthesis
         axlf = axlf.with_section(Section.USER_METADATA, encode(manifest))
         write(output, axlf, keep_uuid=True)
         built = Built(directory, taken, clock_mhz=lowered)
@@ -129,6 +132,16 @@ def write_sources(design: Design, target: str, directory: Path) -> list[Path]:
     stage(sources, directory)
     (directory / "build.sh").chmod(0o755)
     return [directory / name for name in sources]
+
+
+def _reports(design: Design, directory: Path) -> list[csynth.Synthesis]:
+    """What C synthesis said of the kernels: each in its own folder."""
+    return [
+        report
+        for kernel in commands.kernels_of(design)
+        for report in csynth.load(directory / f"{kernel}.hls")
+        if report.top == kernel
+    ]
 
 
 def _check(design: Design, target: str, flow: Flow, output: Path) -> None:

@@ -39,19 +39,21 @@ class CopyEmitter(CommandEmitter):
 
     def rows(self, view: View, what: str) -> MapImages:
         """:func:`rows_of` a view, or of a copy that has an order in which they can be read."""
-        return rows_of(self._readable(view, what, rows_of), what)
+        return rows_of(self._readable(view, what, rows_of, self.as_rows), what)
 
     def images(self, view: View, what: str) -> MapImages:
         """:func:`images_of` a view, or of a copy that has an order in which they can be read."""
-        return images_of(self._readable(view, what, images_of), what)
+        return images_of(self._readable(view, what, images_of, self.own), what)
 
-    def _readable(self, view: View, what: str, read: Callable[[View, str], MapImages]) -> View:
+    def _readable(
+        self, view: View, what: str, read: Callable[[View, str], MapImages], copy: Callable[[View, str], View]
+    ) -> View:
         try:
             read(view, what)
         except RefusedError:
             if not self.sizes.gather:
                 raise
-            return self.own(view, what)
+            return copy(view, what)
         return view
 
     def own(self, view: View, what: str) -> View:

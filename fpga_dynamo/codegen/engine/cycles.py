@@ -1,6 +1,7 @@
 """How many cycles a command takes on an engine: max(compute, each process, memory) + what cannot overlap.
 
-The terms are loop counts of hls_kernels/engine/processes, with an initiation interval of 1 each; latencies and the
+The terms are loop counts of hls_kernels/engine/processes, with an initiation interval of 1 each, or with the one that
+synthesis achieved where an xclbin was built with Vitis (`EngineSizes.intervals`); latencies and the
 cycles between loops are those of hls_kernels/engine/qor.toml in round figures. Held against the cycle simulator by
 tests/hls_kernels/test_engine_networks.py.
 """
@@ -179,7 +180,7 @@ def _cycles(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> Cy
     # Residuals and results take turns.
     burst = g.output_lines(g.all_bands[0]) / store_bursts(g, g.all_bands[0])
     turns_lost = 2 * others * (with_turnaround(burst) - 1) + _PASS_LINES * passes * (3 if c.has_residual else 1)
-    return Cycles(
+    result = Cycles(
         array=images * array + PASS * passes + g.heads * (g.set_loads // g.sets) * found,
         epilogue=images * epilogue,
         load=images * load,
@@ -193,6 +194,8 @@ def _cycles(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> Cy
         stored=g.heads * store,
         weight_lines=weight_lines,
     )
+    longer = {term: getattr(result, term) * interval for term, interval in sizes.intervals}
+    return replace(result, **longer) if longer else result
 
 
 def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:

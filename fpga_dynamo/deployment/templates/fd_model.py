@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 
 _MAX_RANK = 16
-_DTYPES = {1: "float32", 2: "float16", 3: "uint16", 4: "int64", 5: "int32", 6: "int8", 7: "uint8", 8: "bool", 9: "complex64"}
+_DTYPES = {
+    1: "float32",
+    2: "float16",
+    3: "uint16",
+    4: "int64",
+    5: "int32",
+    6: "int8",
+    7: "uint8",
+    8: "bool",
+    9: "complex64",
+}
 """fd_dtype -> dtype of numpy, which has no bfloat16: those are their 16 bits."""
 
 
@@ -96,7 +106,11 @@ class Model:
         results = []
         for k, (_, dtype, shape) in enumerate(self.outputs):
             sizes = (ctypes.c_int64 * _MAX_RANK)()
-            self._check(self._library.fd_model_output_shape(self._model, from_, ctypes.c_size_t(len(arrays)), ctypes.c_size_t(k), sizes))
+            self._check(
+                self._library.fd_model_output_shape(
+                    self._model, from_, ctypes.c_size_t(len(arrays)), ctypes.c_size_t(k), sizes
+                )
+            )
             results.append(np.empty(sizes[: len(shape)], dtype))
         to, kept_too = self._tensors(results, "output")
         counts = ctypes.c_size_t(len(arrays)), ctypes.c_size_t(len(results))

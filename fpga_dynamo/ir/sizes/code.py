@@ -13,7 +13,10 @@ from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
 
 
 class SizeWriter(Protocol):
-    """Writes down how sizes follow from the symbols. A size that is written has a name, by which later ones refer to it."""
+    """Writes down how sizes follow from the symbols.
+
+    A size that is written has a name, by which later ones refer to it.
+    """
 
     def name(self, number: Number) -> str: ...
 

@@ -21,8 +21,8 @@ Operand = int | str
 class Steps:
     """A :class:`fpga_dynamo.ir.sizes.code.SizeWriter`; every atom and every polynomial is one step or register.
 
-    symbols: None of a program without symbolic sizes. inputs: of each symbol, by name, the position of the input and the
-    dimension that it is.
+    symbols: None of a program without symbolic sizes. inputs: of each symbol, by name, the position of the input and
+    the dimension that it is.
     """
 
     def __init__(self, symbols: Symbols | None, inputs: Mapping[str, tuple[int, int]]) -> None:

@@ -2,8 +2,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
-#include "interpreter.hpp"
 #include "exported_model.hpp"
+#include "interpreter.hpp"
 #include "model_error.hpp"
 
 namespace {
@@ -16,7 +16,9 @@ struct given_tensor {
     shape sizes, strides;
     uint64_t address;
     fd_tensor view() const {
-        return {fd::dtype_of(dtype).code, static_cast<int32_t>(sizes.size()), sizes.data(), strides.data(),
+        const fd::dtype* type = fd::dtype_of(dtype);
+        if (!type) throw fd::invalid_argument("no input or output of a model has dtype '" + dtype + "'");
+        return {type->code, static_cast<int32_t>(sizes.size()), sizes.data(), strides.data(),
                 reinterpret_cast<void*>(address)};
     }
 };
@@ -55,6 +57,8 @@ void translate(const std::exception_ptr& pointer, void* types) {
 }  // namespace
 
 void bind_model(nb::module_& module) {
+    // The module has the C API too, for programs that load it as a library.
+    module.attr("EXPORTED_MODEL_API") = fd_api_version();
     const nb::object device = nb::module_::import_("fpga_dynamo.errors").attr("DeviceError");
     nb::register_exception_translator(translate, nb::object(device).release().ptr());
     nb::class_<fd::model>(module, "exported_model")

@@ -9,7 +9,8 @@ namespace fd {
 
 namespace {
 
-constexpr uint64_t MOST_BYTES = uint64_t{1} << 46;  // of an arena or a call's tensors, so that sums do not overflow
+constexpr uint64_t MOST_GENERATED = uint64_t{1} << 28;  // bytes of a value that sizes alone decide
+constexpr uint64_t MOST_BYTES = uint64_t{1} << 46;      // of an arena or a call's tensors, so that sums do not overflow
 
 [[noreturn]] void damaged(const std::string& what) { throw invalid_model("model.json is damaged: " + what); }
 
@@ -49,6 +50,7 @@ private:
 
     std::vector<uint8_t> generated(const generated_description& given) const {
         const size_t count = elements_[given.value], size = model_.values[given.value].type->bytes();
+        if (count * size > MOST_GENERATED) throw invalid_argument("a value that the sizes decide is too large");
         std::vector<uint8_t> memory(count * size);
         const auto first = static_cast<uint64_t>(given.first.at(made_->sizes));
         const auto step = static_cast<uint64_t>(given.step.at(made_->sizes));
@@ -86,7 +88,8 @@ private:
         const int64_t span = span_of(made.view.shape, made.strides);
         if (span < 0 || static_cast<uint64_t>(span) > count) damaged("a slot with gaps between its elements");
         const slot lies{type.kind, count, at(given.place, MOST_BYTES / BEAT_BYTES) * BEAT_BYTES};
-        if (lies.bytes() > arena_bytes || lies.offset > arena_bytes - lies.bytes()) damaged("a slot outside of its arena");
+        if (lies.bytes() > arena_bytes || lies.offset > arena_bytes - lies.bytes())
+            damaged("a slot outside of its arena");
         made.copies = !same_order(made.view.shape, made.view.strides, made.strides);
         if (made.copies) made.scratch = reserve(made.view.bytes);
         list.add(lies);
@@ -97,7 +100,8 @@ private:
         bound_launch made;
         made.arena_bytes = at(launch.beats, MOST_BYTES / BEAT_BYTES) * BEAT_BYTES;
         if (made.arena_bytes == 0) damaged("a launch without an arena");
-        for (const slot_description& one : launch.reads) made.reads.push_back(slot_of(one, made.inputs, made.arena_bytes));
+        for (const slot_description& one : launch.reads)
+            made.reads.push_back(slot_of(one, made.inputs, made.arena_bytes));
         for (const slot_description& one : launch.writes)
             made.writes.push_back(slot_of(one, made.outputs, made.arena_bytes));
         for (const bound_slot& one : made.writes)
@@ -120,7 +124,8 @@ private:
 
 }  // namespace
 
-std::shared_ptr<const bound_model> bind_sizes(const document& model, registers sizes, const uint8_t* words, device& on) {
+std::shared_ptr<const bound_model> bind_sizes(const document& model, registers sizes, const uint8_t* words,
+                                              device& on) {
     return binder(model, std::move(sizes), words, on).bind();
 }
 

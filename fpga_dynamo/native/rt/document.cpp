@@ -48,8 +48,8 @@ file_description read_file(const value& files, const char* name) {
 
 class reader {
 public:
-    explicit reader(const value& root) : root_(root), made_{{}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {},
-                                                            size_program(root.at("sizes"))} {}
+    explicit reader(const value& root)
+        : root_(root), made_{{}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {}, size_program(root.at("sizes"))} {}
 
     document read() {
         made_.description = root_.at("made_by").as_string("made_by");
@@ -62,7 +62,7 @@ public:
             damaged("packed weights that are not in weights.bin");
         for (const value& given : root_.at("kernels").as_array("kernels")) made_.kernels.push_back(kernel(given));
         for (const value& given : root_.at("values").as_array("values"))
-            made_.values.push_back({&dtype_of(given.at("dtype").as_string("dtype")), count(given.at("elements"))});
+            made_.values.push_back({type(given.at("dtype")), count(given.at("elements"))});
         defined_.resize(made_.values.size());
         std::vector<size_t> ranks;
         for (const value& given : root_.at("inputs").as_array("inputs")) {
@@ -85,6 +85,13 @@ public:
     }
 
 private:
+    static const dtype* type(const value& given) {
+        const std::string& name = given.as_string("dtype");
+        const dtype* found = dtype_of(name);
+        if (!found) damaged("there is no dtype '" + name.substr(0, 40) + "'");
+        return found;
+    }
+
     number count(const value& given) const { return read_number(given, made_.sizes.count()); }
 
     std::vector<number> numbers(const value& given, const char* what) const {
@@ -240,10 +247,9 @@ void check_version(const value& root) {
 
 }  // namespace
 
-const dtype& dtype_of(const std::string& name) {
+const dtype* dtype_of(const std::string& name) {
     const auto* found = std::find_if(DTYPES.begin(), DTYPES.end(), [&](const dtype& one) { return name == one.name; });
-    if (found == DTYPES.end()) damaged("there is no dtype '" + name.substr(0, 40) + "'");
-    return *found;
+    return found == DTYPES.end() ? nullptr : found;
 }
 
 const dtype* dtype_of(fd_dtype code) {

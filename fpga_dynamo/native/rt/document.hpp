@@ -22,8 +22,9 @@ struct dtype {
     element kind;
     size_t bytes() const { return tensor_bytes(kind); }
 };
-const dtype& dtype_of(const std::string& name);  // throws model_error
-const dtype* dtype_of(fd_dtype code);            // null for a number that is no dtype
+// Null for a name or number that is no dtype of a tensor.
+const dtype* dtype_of(const std::string& name);
+const dtype* dtype_of(fd_dtype code);
 
 // A tensor in the host's memory that tasks pass on; `elements` lie one after the other.
 struct value_description {

@@ -6,7 +6,7 @@
 
 namespace fd {
 
-// The emulated card `index` with this xclbin beside all others. Throws card_model::error.
+// The emulator's card `index` with this xclbin beside all others. Throws card_model::error.
 std::shared_ptr<device> open_emulated(const card_model::xclbin& file, unsigned index);
 
 }  // namespace fd

@@ -100,8 +100,8 @@ std::vector<model::port> model::ports(const std::vector<port_description>& given
     };
     std::vector<port> result;
     for (const port_description& one : given)
-        result.push_back({one.name, document_.values[one.view.value].type, known(one.view.shape),
-                          known(one.view.strides)});
+        result.push_back(
+            {one.name, document_.values[one.view.value].type, known(one.view.shape), known(one.view.strides)});
     return result;
 }
 

@@ -49,7 +49,7 @@ private:
     struct weights {
         std::shared_ptr<const mapped_file> file;
         std::shared_ptr<device_memory> packed;
-        std::vector<const uint8_t*> constants;  // of each value, null for what is none
+        std::vector<const uint8_t*> constants;  // of each value, null for all other values
     };
 
     std::shared_ptr<const weights> read_weights(const std::string& path, bool checked) const;

@@ -1,11 +1,5 @@
-/* The C API of exported models: open a directory that fpga_dynamo.export wrote, and run it. No Python, no PyTorch.
- *
- *     fd_model* model;
- *     if (fd_model_open("resnet18", NULL, &model) != FD_OK) { puts(fd_last_error()); return 1; }
- *     const int64_t in_shape[] = {1, 3, 224, 224}, out_shape[] = {1, 1000};
- *     fd_tensor in = {FD_FLOAT32, 4, in_shape, NULL, pixels}, out = {FD_FLOAT32, 2, out_shape, NULL, logits};
- *     if (fd_model_run(model, &in, 1, &out, 1) != FD_OK) puts(fd_last_error());
- *     fd_model_close(model);
+/* The C API of exported models: fd_model_open opens a directory that fpga_dynamo.export wrote, fd_model_run runs the model,
+ * fd_model_close frees it. Neither Python nor PyTorch is needed. main.cpp beside a model is an example, in C++.
  *
  * All functions may be called from any thread, and a model may run in several threads at once. Only fd_model_close must
  * be the last call of a model. No C++ exception leaves a function. A function that fails leaves one sentence in

@@ -23,7 +23,7 @@ model_error cannot_read(const std::string& path) {
 mapped_file::mapped_file(const std::string& path) : path_(path) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) throw cannot_read(path);
-    struct stat about {};
+    struct stat about{};
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
         if (S_ISDIR(about.st_mode)) errno = EISDIR;
         const model_error error = cannot_read(path);

@@ -11,7 +11,9 @@ using card_model::json::value;
 
 namespace {
 
-[[noreturn]] void damaged(const std::string& what) { throw invalid_model("the sizes of the model are damaged: " + what); }
+[[noreturn]] void damaged(const std::string& what) {
+    throw invalid_model("the sizes of the model are damaged: " + what);
+}
 
 int64_t floor_divide(int64_t a, int64_t b) {
     const int64_t quotient = a / b;
@@ -46,9 +48,8 @@ bool size_guard::holds(const registers& values) const {
 
 size_program::size_program(const value& steps) {
     static const std::pair<const char*, operation> names[] = {
-        {"input", operation::input}, {"add", operation::add},     {"mul", operation::multiply},
-        {"floor", operation::floor}, {"ceil", operation::ceil}, {"max", operation::max},
-        {"min", operation::min}};
+        {"input", operation::input}, {"add", operation::add}, {"mul", operation::multiply}, {"floor", operation::floor},
+        {"ceil", operation::ceil},   {"max", operation::max}, {"min", operation::min}};
     for (const value& given : steps.as_array("sizes")) {
         const auto& parts = given.as_array("step");
         if (parts.size() != 3) damaged("a step needs a name and two operands");

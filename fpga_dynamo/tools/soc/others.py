@@ -17,6 +17,7 @@ from fpga_dynamo.tools.soc.graphs import task_graph
 from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
+from fpga_dynamo.tools.soc.watchdog import limited
 from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 from fpga_dynamo.tools.zoo import resolve
 
@@ -56,10 +57,11 @@ def simulate_other(
     sources = [At(*arrivals.times[which == number].tolist()) for number in range(len(graphs))]
     elements = processing_elements(system)
     duration = varied_duration(workload.spread) if workload.spread else stated_duration
-    result = simulate(
-        graphs, elements, find_policy(policy), sources, seed=random.Random(seed).getrandbits(32), duration=duration,
-        decision=cost,
-    )  # fmt: skip
+    rule = find_policy(policy)
+    with limited(rule):
+        result = simulate(
+            graphs, elements, rule, sources, seed=random.Random(seed).getrandbits(32), duration=duration, decision=cost
+        )
     # Instances of one graph come in the order of their arrival.
     events = [iter([e for e in result.trace.applications if e.program == graph.name]) for graph in graphs]
     ordered = [next(events[number]) for number in arrivals.which]
@@ -70,7 +72,6 @@ def simulate_other(
     end = max((event.stop for event in ordered), default=0.0)
     decisions = result.trace.decisions
     count = len(elements)
-    rule = find_policy(policy)
     deciding = sum(cost.seconds(rule.evaluations(one.queued, count), one.assigned) for one in decisions)
     compiled = [system.compiled(application) for application in workload.applications]
     return RunOutcome(

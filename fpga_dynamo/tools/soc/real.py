@@ -27,6 +27,7 @@ from fpga_dynamo.runtime.scheduling.realtime import FrameInstance, RealTime, che
 from fpga_dynamo.runtime.task import ProcessingElement, Task, TaskGraph
 from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.graphs import can_run, pace, task_graph
+from fpga_dynamo.tools.soc.others import find_policy
 from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
@@ -63,7 +64,9 @@ def run_real(
     over = [math.nan] * len(arrivals.times)
     instances: list[FrameInstance | None] = [None] * len(over)
     failed: list[BaseException] = []
-    with RealTime(processing_elements(system), policy or system.policy, cores, recorder) as elements:
+    policy = system.policy if policy is None else policy
+    rule = find_policy(policy) if isinstance(policy, str) else policy
+    with RealTime(processing_elements(system), rule, cores, recorder) as elements:
         origin = _inject(elements, graphs, arrivals, instances, failed)
         if recorder is not None:
             recorder.origin = origin
@@ -148,7 +151,6 @@ def measured(system: System, application: Application, repetitions: int = 5) -> 
     values: dict[int, Any] = {}
     tasks = []
     for index, task in enumerate(application.tasks):
-        assert task.run is not None
         inputs = [values[edge.task] for edge in task.dependencies]
         seconds, basis = {}, {}
         for unit in system.units:
@@ -162,7 +164,16 @@ def measured(system: System, application: Application, repetitions: int = 5) -> 
                 samples.append(perf_counter() - begun)
             seconds[unit.of], basis[unit.of] = statistics.median(samples), "measured on this machine"
         tasks.append(replace(task, seconds=seconds, basis=basis))
-    return Application(application.name, tasks, application.granularity, "measured on this machine")
+    return replace(application, tasks=tuple(tasks), source="measured on this machine")
+
+
+def calibrated(system: System, workload: Workload) -> Workload:
+    """The workload with the seconds that its tasks take here, by which policies then decide and bounds are computed.
+
+    What a task graph states is for other hardware than the processor that runs the tasks.
+    """
+    sources = [replace(source, application=measured(system, source.application)) for source in workload.sources]
+    return workload.with_sources(sources)
 
 
 def overheads(policy: str = "eft", tasks: int = 600) -> tuple[DecisionCost, float]:

@@ -48,7 +48,7 @@ def engine_convolution(match: Match[QuantizedEpilogue], emitter: EngineEmitter) 
     parameters = ProductParameters(weights, bias, found[1], end)
     x, command = convolution_input(found[0], command, emitter)
     out = image_result(match.root, emitter)
-    y, residual = images_of(as_image(out), "result"), engine_residual(end, emitter, as_image, images_of)
+    y, residual = images_of(as_image(out), "result"), engine_residual(end, emitter, as_image, emitter.images)
     emitter.mac(
         command,
         x,

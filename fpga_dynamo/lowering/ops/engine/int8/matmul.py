@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine, rows_of
+from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import argument, shape, value
 from fpga_dynamo.ir.quantised import DynamicScale, Scale
@@ -58,7 +58,7 @@ def _linear(
         of.y,
         engine_params(parameters.pack(1, CHANNELS, columns, emitter, match.root.name), end, emitter),
         matrix_weights(matrix, weights.integers.name, of, emitter, transposed=transposed),
-        residual=engine_residual(end, emitter, lambda view: view, rows_of),
+        residual=engine_residual(end, emitter, lambda view: view, emitter.rows),
         macs=value(node).numel() * depth,
     )
     return [seen_as(of.out, match.root)]

@@ -6,20 +6,24 @@ import argparse
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from .. import platform as platforms
-from .. import qor
-from .. import recipe as recipes
-from ..arguments import positive_number
-from ..build import load_design
-from ..command_line import parse
-from ..errors import RecipeError
-from ..hls import clang
-from .report import document, show
-from .run import Checked, CheckedPart, check_design, check_source
+from . import platform as platforms
+from . import pragma_lint, qor
+from . import recipe as recipes
+from .arguments import positive_number
+from .build import load_design
+from .check.report import document, show
+from .check.run import Checked, CheckedPart, check_design, check_source
+from .command_line import parse
+from .design import Design
+from .errors import RecipeError
+from .estimate.design import estimate
+from .hls import clang
+from .synthesis import against
 
 _WIDE = 400  # characters
 _CLOCK_NS = 1000 / 300
@@ -29,12 +33,15 @@ def run(words: list[str]) -> int:
     """Runs the command; 0 if every loop keeps its contract, 1 if one does not or could not be checked."""
     options = parse(_parser(), words)
     _check_options(options)
+    if options.against:
+        return _against(options)
     clang.find()
     if options.source:
-        checked = Checked(_source(options))
+        folders = [Path(folder) for folder in options.include]
+        checked = Checked(_source(options), pragma_lint.check_files(options.source, folders))
     elif options.recipe is not None or options.platform is not None:
-        recipe = recipes.own(platforms.load(options.platform).name) if options.recipe is None else options.recipe
-        checked = check_design(load_design(recipe, {}, options.platform), options.process)
+        design = _design(options)
+        checked = replace(check_design(design, options.process), pragmas=pragma_lint.check_design(design))
     else:
         raise RecipeError("give a source, --recipe or --platform, such as: xclbin-build check vadd.cpp --top vadd")
     if options.json:
@@ -45,10 +52,30 @@ def run(words: list[str]) -> int:
     return 0 if checked.passes else 1
 
 
+def _against(options: argparse.Namespace) -> int:
+    """Holds reports of Vitis against a recipe; 1 if they break a contract."""
+    design = _design(options)
+    checked = check_design(design, options.process) if clang.available() else None
+    estimated = estimate(design, whole=clang.available(), advise=False)
+    found = against.compare(design, options.against, checked, estimated)
+    if options.json:
+        print(json.dumps(found.document(), indent=1))
+    else:
+        against.show(found, Console(width=None if sys.stdout.isatty() else _WIDE))
+    return 1 if found.broken else 0
+
+
+def _design(options: argparse.Namespace) -> Design:
+    recipe = recipes.own(platforms.load(options.platform).name) if options.recipe is None else options.recipe
+    return load_design(recipe, {}, options.platform)
+
+
 def _check_options(options: argparse.Namespace) -> None:
     """Refuses options of a source beside a recipe, and a recipe beside a source."""
     if options.source and options.recipe is not None:
         raise RecipeError("give a source or --recipe, not both: they are checked separately.")
+    if options.against and (options.source or (options.recipe is None and options.platform is None)):
+        raise RecipeError("--against requires --recipe or --platform, and no source: which design was built?")
     if not options.source and (options.recipe is not None or options.platform is not None):
         for name in ("vitis", "top", "clock", "flow", "contract", "include", "define"):
             if getattr(options, name):
@@ -126,6 +153,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="as for a compiler")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="as for a compiler")
+    parser.add_argument(
+        "--against", type=Path, metavar="DIR",
+        help="hold Vitis' reports in DIR (csynth.xml, timing, utilization) against contracts, check and estimate",
+    )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="also show loops that are not pipelined")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
