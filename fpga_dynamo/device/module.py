@@ -173,7 +173,7 @@ class device:
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Waits for all work on a card; as streams are synchronous, there is none."""
+    """Returns at once: streams are synchronous, so no work of a card is pending."""
     _extension()
     torch.accelerator.synchronize(_index(device))
 
