@@ -1,4 +1,4 @@
-"""Sums and differences of two int8 values, and tables, on the engine's vector side; see ops/quantised/elementwise.py."""
+"""Sums and differences of int8 values, and tables, on the engine's vector side; see ops/quantised/elementwise.py."""
 
 from __future__ import annotations
 

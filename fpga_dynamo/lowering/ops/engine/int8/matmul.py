@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine, rows_of
+from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import argument, shape, value
 from fpga_dynamo.ir.quantised import OwnScale, Scale

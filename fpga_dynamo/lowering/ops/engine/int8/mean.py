@@ -1,11 +1,11 @@
 """Means and sums of int8 maps on the hardware engine: a row of ones by an image, whose pixels are the sum's depth.
 
-Other dimensions than the pixels of an image are copied to an image's pixels. An image may have more pixels than a kernel has positions. Take a count with an odd factor: a mean may lie exactly
-half way between two integers, and a product with the rounded inverse is then slightly off. Such a mean is computed
-twice, with the inverse rounded down and up. The two differ by one exactly in this case. Half of their sum is rounded to
-even, as the mean is in eager mode.
+Other dimensions than the pixels of an image are copied to an image's pixels, of which there may be more than a kernel
+has positions. Take a count with an odd factor: a mean may lie exactly half way between two integers, and a product with
+the rounded inverse is then slightly off. Such a mean is computed twice, with the inverse rounded down and up. The two
+differ by one exactly in this case. Half of their sum is rounded to even, as the mean is in eager mode.
 
-Tests: tests/lowering/test_engine_mean.py, test_engine_bits.py.
+Tests: tests/lowering/test_engine_mean.py, test_engine_dimensions.py, test_engine_bits.py.
 """
 
 from __future__ import annotations
@@ -179,9 +179,7 @@ def _halved(below: Images, above: Images, y: Images, result: Scale, emitter: Eng
     emitter.vector(command, below, y, 0, above)
 
 
-def mean_parameters(
-    pixels: int, source: Scale, result: Scale, way: int, divisor: int | None = None
-) -> tuple[int, int]:
+def mean_parameters(pixels: int, source: Scale, result: Scale, way: int, divisor: int | None = None) -> tuple[int, int]:
     """Offset and scale of a mean's channels. way: -1 and 1 round the scale's mantissa down and up.
 
     divisor: the number of pixels if left out.

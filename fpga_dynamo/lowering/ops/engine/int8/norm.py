@@ -1,8 +1,8 @@
 """Batch norms, and products by a parameter of each channel, between 8-bit integers on the hardware engine.
 
-Of networks that normalise in front of their convolutions, or scale a sum's channels: a depthwise convolution by ones, of
-1 x 1, whose ending is a scale and a bias for each channel and what limits it; on cores they are made in float32. Tests:
-tests/lowering/test_engine_norm.py.
+Of networks that normalise in front of their convolutions, or scale the channels of a sum: a depthwise convolution by
+ones, of 1 x 1, whose ending is a scale and a bias for each channel and what limits it; on cores they are made in
+float32. Tests: tests/lowering/test_engine_norm.py, test_engine_dimensions.py.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ def pack_norm(
 def pack_scale(settings: NormParameters, numbers: torch.Tensor) -> torch.Tensor:
     """The same of a number for each channel alone."""
     scale = numbers.detach().flatten().float()
-    return _pack(settings, scale.double(), torch.zeros_like(scale).double(), lambda: scale.view(-1, 1) * _real(settings))
+    nothing = torch.zeros_like(scale).double()
+    return _pack(settings, scale.double(), nothing, lambda: scale.view(-1, 1) * _real(settings))
 
 
 def _pack(

@@ -167,9 +167,7 @@ def _height_and_width(node: Node) -> tuple[int, ...]:
     return (rank - 2, rank - 1) if rank == 4 else ()
 
 
-def _of_dims(
-    node: Node, last: Node, integers: Node, source: Scale, result: Scale, emitter: EngineEmitter
-) -> View:
+def _of_dims(node: Node, last: Node, integers: Node, source: Scale, result: Scale, emitter: EngineEmitter) -> View:
     """A mean or sum over other dimensions than height and width of images."""
     of_engine(integers, "input", emitter.sizes)
     dims, size = reduced_dims(node), shape(integers)
