@@ -59,8 +59,8 @@ def separable_attention(of: Layers, x: Tensor) -> Tensor:
     return (x.flatten(2) * context.expand(-1, -1, x[0, 0].numel())).reshape_as(x)
 
 
-def pooled(x: Tensor, *settings: int, ceil_mode: bool = False) -> Tensor:
-    return nn.functional.avg_pool2d(x, *settings, ceil_mode=ceil_mode, count_include_pad=False)
+def pooled(x: Tensor, kernel: int, stride: int, padding: int, *, ceil_mode: bool = False) -> Tensor:
+    return nn.functional.avg_pool2d(x, kernel, stride, padding, ceil_mode=ceil_mode, count_include_pad=False)
 
 
 IMAGE, IMAGES, ROWS = (1, 3, 8, 6), (2, 3, 5, 6), (2, 10, 3)

@@ -96,7 +96,8 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     }
     if len(constants) > 1:
         return [_by_divisor(last, integers, window, fields, constants, counts, emitter)]
-    return [_on_engine(last, integers, window, fields, *constants.values(), emitter)]
+    (only,) = constants.values()
+    return [_on_engine(last, integers, window, fields, only, emitter)]
 
 
 def _by_divisor(
