@@ -42,6 +42,7 @@ BANNED = {
     r"meanwhile": "name the time",
     r"(?:is|are) (?-i:none)|there is (?-i:none)": "is not ..., does not exist",
     r"can take|cannot take|takes no|taken by (?:a|the) (?:core|pattern|card|engine)": "supports, accepts, matches",
+    r"(?:cores?|patterns?|cards?|engines?) takes?(?! \d)": "supports, accepts, matches",
     r"spreads": "propagates",
     r"hangs? on|hung on": "depends on",
     r"batch 1 if not said": "batch size 1 unless noted",
@@ -161,12 +162,14 @@ _LITERAL_BLOCK = re.compile(r"(?<=::)\n[ \t]*\n(?P<indent>[ \t]+)[^\n]*(?:\n[ \t
 
 def _prose(line: int, text: str) -> Iterator[tuple[int, str]]:
     """Paragraphs of a string, unless it is code or a name."""
-    if len(text.split()) < 3 or "#include" in text or re.search(r"^\s*(import|from|def) \w", text, re.MULTILINE):
+    if len(text.split()) < 3 or "#include" in text or text.startswith("<!doctype"):
+        return
+    if re.search(r"^\s*(import|from|def) \w", text, re.MULTILINE):
         return
     if len(text.split()) > MOST_WORDS and not re.search(r"[.,:;(]", text):  # a list of names
         return
     text = _LITERAL_BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
-    for paragraph in re.split(r"\n\s*\n|\n\s*(?=[*-] |\w+: )", text):
+    for paragraph in re.split(r"\n\s*\n|\n\s*(?=[*-] |\w+: |(?:xclbin-build|fpga-dynamo) )", text):
         yield line, paragraph
         line += paragraph.count("\n") + 1
 

@@ -23,7 +23,7 @@ KEYS = {
 
 
 class Small(nn.Module):
-    """Takes what the engine takes, and a transposed convolution that it does not."""
+    """Operators that the engine supports, and a transposed convolution that it does not."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ def check(match: fpga_dynamo.Match, graph: GraphInfo) -> str | None:
     if why := refuse_float(operand(node, 0), "its input"):
         return why
     if len(shape(node)) != 3:
-        return f"its input has {len(shape(node))} dimensions; the core takes sequence x step x channel"
+        return f"its input has {len(shape(node))} dimensions; the core supports sequence x step x channel"
     if not isinstance(node.args[1], float):
         return "its decay is not known before the call"
     return None

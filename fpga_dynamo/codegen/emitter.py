@@ -212,7 +212,7 @@ class Emitter(Packer):
             self.command(move, reads=[source], writes=[target], layout_change=layout_change)
 
     def format_of(self, view: View | Buffer) -> int:
-        """What a record calls the elements of an operand; 0 for words, which every core takes."""
+        """What a record calls the elements of an operand; 0 for words, which every core supports."""
         return self.target.format_of(view.element)
 
     def convert(self, source: View, target: View) -> None:

@@ -173,7 +173,7 @@ class device:
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Waits for all work on a card; as streams are synchronous, there is none."""
+    """Waits for all work on a card. Streams are synchronous, so that the call returns at once."""
     _extension()
     torch.accelerator.synchronize(_index(device))
 

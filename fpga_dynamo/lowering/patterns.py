@@ -111,7 +111,7 @@ class PatternTable:
         self.version = 0
 
     def fill(self, patterns: Sequence[Pattern], operators: Mapping[Any, Operator]) -> None:
-        """Adds the built-in patterns in their order (order.py), and facts of operators that no pattern takes."""
+        """Adds the built-in patterns in their order (order.py), and facts of operators that no pattern matches."""
         for pattern in patterns:
             self._refuse_taken(pattern)
             self._patterns[pattern.name] = pattern

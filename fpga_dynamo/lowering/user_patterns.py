@@ -261,7 +261,7 @@ def _wrong_view(view: Any, node: Node, emitter: Emitter) -> str | None:
         return f"a view with {len(view.strides)} strides for {len(wanted)} dimensions"
     unrounded = view.dtype is torch.float32 and fake.dtype in FLOATS
     if view.dtype is not fake.dtype and not unrounded:
-        return f"a view of {view.dtype}; the node is of {fake.dtype}: emitter.tensor takes dtype="
+        return f"a view of {view.dtype}; the node has {fake.dtype}: pass dtype= to emitter.tensor"
     sizes, strides, offset = hinted_all(view.shape), hinted_all(view.strides), hinted(view.offset)
     if 0 not in sizes and (offset < 0 or offset + extent(sizes, strides) > hinted(view.buffer.length)):
         return f"{view}, which reaches beyond its buffer of {view.buffer.length} elements"

@@ -38,7 +38,7 @@ def test_a_core_of_the_user_s_runs_in_one_launch_with_the_built_in_ones() -> Non
 def test_a_pattern_s_refusal_is_the_reason() -> None:
     with registered(TRIPLE):
         check(
-            Case(lambda x: triple(x, 0.5), (5,), offload=0.0, launches=0, why="this core takes matrices only"),
+            Case(lambda x: triple(x, 0.5), (5,), offload=0.0, launches=0, why="this core supports matrices only"),
             recipe=RECIPE,
         )
 

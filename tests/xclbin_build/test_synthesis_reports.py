@@ -172,7 +172,7 @@ def test_comparison_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     [
         (["--against", "DIR"], "--against requires --recipe or --platform"),
         (["--against", "nowhere", "DESIGN"], "is not a folder"),
-        (["--against", "EMPTY", "DESIGN"], "no report of the implementation was found: the folder has none"),
+        (["--against", "EMPTY", "DESIGN"], "no report of the implementation was found: the folder has no report"),
         (["--against", "OTHER", "DESIGN"], "they are of vmul, and the recipe has vadd"),
     ],
 )

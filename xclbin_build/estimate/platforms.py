@@ -22,7 +22,7 @@ from .fit import shares
 
 @dataclass(frozen=True)
 class Row:
-    """A platform with its estimate, or the reason why its recipe cannot be estimated."""
+    """A platform with its estimate, or the reason why it has no estimate."""
 
     platform: str
     recipe: str

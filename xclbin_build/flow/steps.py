@@ -116,7 +116,7 @@ def _run(step: Step, directory: Path, stage: Callable[[str], None] | None, keep_
 
 
 def _call(step: Step, directory: Path, log: Path, stage: Callable[[str], None] | None, keep_open: Sequence[int]) -> str:
-    """Runs the tool, whose output goes to the log; returns the end of the output."""
+    """Runs the tool and logs its output. Returns the end of the output."""
     kept = bytearray()
     with log.open("wb") as file:
 
@@ -148,7 +148,7 @@ def _stages(progress: StepProgress, done: int, total: int, name: str) -> Callabl
 
 
 def _inputs(step: Step) -> str:
-    """A digest of the command and of the content of the step's inputs."""
+    """A digest of the command and of the content of its inputs."""
     total = hashlib.sha256(json.dumps([step.name, *step.command, step.salt]).encode("utf-8", "surrogateescape"))
     for path in sorted(step.inputs):
         total.update(f"\0{path}\0{content(path)}".encode("utf-8", "surrogateescape"))

@@ -108,7 +108,8 @@ def compare(design: Design, folder: Path, checked: Checked | None, estimate: Est
     timing, utilization = implementation.timing_in(folder), implementation.utilization_in(folder)
     if not own and not timing and not utilization:
         tops = ", ".join(one.top for one in reports)
-        what = f"they are of {tops}, and the recipe has {', '.join(sorted(known))}" if tops else "the folder has none"
+        names = ", ".join(sorted(known))
+        what = f"they are of {tops}, and the recipe has {names}" if tops else "the folder has no report"
         raise RecipeError(
             f"--against {printable(folder)}: no report csynth.xml of a kernel of recipe '{design.recipe.name}' and no "
             f"report of the implementation was found: {what}."

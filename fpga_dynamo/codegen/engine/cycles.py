@@ -1,8 +1,8 @@
 """How many cycles a command takes on an engine: max(compute, each process, memory) + what cannot overlap.
 
-The terms are loop counts of hls_kernels/engine/processes, with an initiation interval of 1 each, or with the one that
-synthesis achieved where an xclbin was built with Vitis (`EngineSizes.intervals`). Latencies and the
-cycles between loops are those of hls_kernels/engine/qor.toml in round figures. Held against the cycle simulator by
+The terms are loop counts of hls_kernels/engine/processes, with an initiation interval of 1 each. For an xclbin that
+Vitis built, the intervals are those that synthesis achieved (`EngineSizes.intervals`). Latencies and the cycles between
+loops are those of hls_kernels/engine/qor.toml in round figures. Held against the cycle simulator by
 tests/hls_kernels/test_engine_networks.py.
 """
 

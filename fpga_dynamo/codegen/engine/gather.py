@@ -146,7 +146,7 @@ def _gathers(
         raise RefusedError(f"{what} would begin or end within a line of 64 bytes")
     heads, singles = _heads(outer)
     if prod(d.size for d in singles) > _MOST_COMMANDS:
-        raise RefusedError(f"{what} takes more than {_MOST_COMMANDS} commands to reorder")
+        raise RefusedError(f"reordering {what} requires more than {_MOST_COMMANDS} commands")
     two = [*(_Dimension(1, 0, 0) for _ in range(2 - len(heads))), *heads]
     inner_runs, found = _runs(inner), []
     for place in itertools.product(*(range(d.size) for d in singles)):

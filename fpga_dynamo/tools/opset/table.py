@@ -41,7 +41,7 @@ OTHER_RECIPES = ("signal",)
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """One op. where: PL, in parts, view, constant or PS; dtypes of operands that the card takes; cores and patterns
+    """One op. where: PL, in parts, view, constant or PS; dtypes of operands that the card supports; cores and patterns
     that run it; why it stays on the PS, or how it comes about that nothing is left to decide."""
 
     op: str

@@ -80,7 +80,7 @@ def test_own_recipe_of_a_platform() -> None:
 
 
 def logic_of(lut: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the logic of engines take so many LUTs."""
+    """Sets the LUTs of an engine."""
     part = Component("process", "epilogue", Resources(lut=lut), "source")
     monkeypatch.setattr(clang, "available", lambda: True)
     monkeypatch.setattr(kernels.cache, "load", lambda *_: [part])

@@ -45,7 +45,7 @@ def scales(scale: DynamicScale, size: tuple[int, ...], emitter: Emitter) -> tupl
 
 
 def takes_scales(target: Target) -> bool:
-    """Whether the cores take scales from the arena: older ones have them in their records alone."""
+    """Whether the cores read scales from the arena: older ones have them in their records alone."""
     return any(field.name == "row_scale" for field in target.records.get("gemm_int8", ()))
 
 

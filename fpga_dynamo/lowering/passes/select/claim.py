@@ -1,4 +1,4 @@
-"""Pass: which pattern takes which nodes, and for every other node the sentence that says why it stays on the PS."""
+"""Pass: which pattern matches which nodes, and the reason why each other node falls back to eager mode."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Checks:
         if not self.graph.target.kernels_for(match.opcodes):
             kernels = self.graph.target.kernels
             lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
-            return f"no kernel of the xclbin has all its opcodes: {'; '.join(lacking) or 'there is no sequencer'}"
+            return f"no kernel of the xclbin has all its opcodes: {'; '.join(lacking) or 'the xclbin has no sequencer'}"
         illegal = refuse_illegal(match.nodes, self.illegal)
         return illegal or refuse_constants(match.nodes, self.graph, self.fits_int32)
 

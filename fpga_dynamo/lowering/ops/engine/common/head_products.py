@@ -19,7 +19,7 @@ from fpga_dynamo.ir.view import View, ceil_div
 
 @dataclass(frozen=True)
 class Heads:
-    """A batch of matrices as the engine takes it: `count` heads of rows, each `step` lines behind the one before."""
+    """A batch of matrices as the engine reads it: `count` heads of rows, each `step` lines behind the one before."""
 
     rows: MapImages
     count: tuple[int, int]
