@@ -27,7 +27,7 @@ class SizeWriter(Protocol):
     def largest(self, names: Sequence[str]) -> str: ...
 
 
-class Source:
+class FunctionSource:
     """Lines of a function; every atom and every polynomial is computed once."""
 
     def __init__(self, symbols: Symbols) -> None:
@@ -85,7 +85,7 @@ class Source:
 
 def evaluator(symbols: Symbols, sizes: Sequence[Size]) -> Callable[..., list[int]]:
     """A function of the symbols' values, in the order of ``symbols.names``, to those of `sizes`."""
-    source = Source(symbols)
+    source = FunctionSource(symbols)
     results = ", ".join([source.name(size) for size in sizes])
     source.returns(f"[{results}]")
     return source.function()
@@ -93,7 +93,7 @@ def evaluator(symbols: Symbols, sizes: Sequence[Size]) -> Callable[..., list[int
 
 def checker(symbols: Symbols, guards: Sequence[Guard]) -> Callable[..., int]:
     """A function of the symbols' values to the position of the first guard that does not hold, or -1."""
-    source = Source(symbols)
+    source = FunctionSource(symbols)
     for i, guard in enumerate(guards):
         name = source.name(guard.size)
         source.lines.append(f"    if not {name} {guard.relation} 0: return {i}")

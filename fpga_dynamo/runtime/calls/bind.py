@@ -15,7 +15,7 @@ import numpy as np
 
 from fpga_dynamo.ir.launch import CommandList, Form
 from fpga_dynamo.ir.program import CardTask, Program
-from fpga_dynamo.ir.sizes.code import SizeWriter, Source, checker
+from fpga_dynamo.ir.sizes.code import FunctionSource, SizeWriter, checker
 from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
 from fpga_dynamo.ir.view import Buffer, Role, numel
@@ -27,7 +27,7 @@ class FormMaker:
 
     def __init__(self, task: CardTask, symbols: Symbols) -> None:
         self._task = task
-        source = Source(symbols)
+        source = FunctionSource(symbols)
         begins, ends = lay_out(task, source)
         words = patched_words(task, begins, source)
         self._places = np.array([word for word, _ in words], np.intp)
@@ -96,7 +96,7 @@ def slot_places(task: CardTask, begins: Mapping[Buffer, str]) -> list[str]:
     return [begins[own[slot.place]] for slot in (*task.inputs, *task.outputs)]
 
 
-def _tuple(source: Source, numbers: Sequence[Number]) -> str:
+def _tuple(source: FunctionSource, numbers: Sequence[Number]) -> str:
     return f"({''.join(source.name(number) + ', ' for number in numbers)})"
 
 
