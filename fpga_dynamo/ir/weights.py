@@ -32,7 +32,7 @@ class NotExactError(ArithmeticError):
 
 
 class NotEvaluatedError(ArithmeticError):
-    """An operator of a parameter raises an exception: the partition has to run in eager mode, which raises it."""
+    """An operator that makes a parameter raises; the partition has to run in eager mode, which raises the same."""
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
