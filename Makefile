@@ -36,6 +36,8 @@ soc_graphs := examples/soc/graphs/temporal_mitigation.json
 # What the native module is built from; Python sources are used where they lie.
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
+# The extension of device 'fpga', which is compiled at its first use.
+device_cpp := $(wildcard fpga_dynamo/device/cpp/*.[ch]pp)
 
 torch_venv := .venv-torch-$(TORCH)
 torch_pip := $(torch_venv)/bin/python -m pip --disable-pip-version-check install -q -c $(torch_venv)/constraints.txt
@@ -124,7 +126,7 @@ lint: $(installed)
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports
-	$(bin)/clang-format --dry-run --Werror $(cpp)
+	$(bin)/clang-format --dry-run --Werror $(cpp) $(device_cpp)
 	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
 	$(bin)/python -m tests.prose
 	$(bin)/codespell
@@ -148,7 +150,7 @@ $(VENV)/.docs: $(installed)
 # What the linters of `make lint` mend by themselves.
 format: $(installed)
 	$(bin)/ruff check --fix .
-	$(bin)/clang-format -i $(cpp)
+	$(bin)/clang-format -i $(cpp) $(device_cpp)
 
 # Every board's own recipe: its loops beside their contracts, and whether it fits.
 contracts: $(installed)

@@ -33,10 +33,13 @@ _EPILOG = """\
 xclbin-build info FILE [--json]   shows the contents of an xclbin.
 
 xclbin-build estimate --platform P [--recipe R] [--json]   which resources a design uses, and whether it fits.
+
 xclbin-build estimate --all-platforms [--recipe R] [--json]   a row for each platform.
+
 xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their II, and why.
 
 xclbin-build check --against DIR --recipe R   Vitis' reports beside contracts, check and estimate.
+
 xclbin-build report DIR|XCLBIN [--html FILE] [--json]   what Vitis said of a build.
 
 xclbin-build A.cpp -k NAME [B.cpp -k NAME2] [--config FILE]   compiles and links kernels of your own, as v++ does.
@@ -47,6 +50,7 @@ examples:
   xclbin-build --target emu                                  the emulator's own recipe, with all cores
   xclbin-build --target emu --recipe my.toml --cu vadd=4 -o my.xclbin
   xclbin-build --target sw_emu vadd.cpp -k vadd --config link.cfg -o vadd.xclbin
+
   xclbin-build --target hw --platform u250 --sources-only build
   xclbin-build --target hw --platform kv260 --board kria=app -o engine.xclbin
 """

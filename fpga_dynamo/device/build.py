@@ -19,7 +19,7 @@ from xclbin_build.trusted_path import weakness
 
 NAME = "_fpga_device"
 SOURCES = Path(__file__).parent / "cpp"
-_FLAGS = ("-std=c++20", "-O2", "-g0", "-fPIC", "-fvisibility=hidden", f"-DTORCH_EXTENSION_NAME={NAME}")
+_FLAGS = ("-std=c++20", "-O1", "-g0", "-fPIC", "-fvisibility=hidden", f"-DTORCH_EXTENSION_NAME={NAME}")
 _LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
 
 

@@ -173,7 +173,7 @@ class device:
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Returns at once: streams are synchronous, so no work of a card is pending."""
+    """Waits for all work on a card. Streams are synchronous, so that the call returns at once."""
     _extension()
     torch.accelerator.synchronize(_index(device))
 

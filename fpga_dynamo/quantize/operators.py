@@ -135,9 +135,9 @@ def is_score(node: Node) -> bool:
 def is_image_product(node: Node, is_quantized: Callable[[Node], bool]) -> bool:
     """Whether a multiplication is of two tensors of one shape, or of images by a number for each channel of each.
 
-    Other operands may be broadcast if both are in 8 bits for other reasons: then none is made for this product, as the
-    factor of a norm is. A parameter's scale would be that of one step of training. Squares are parts of norms, whose
-    sums need more than eight bits.
+    Other operands may be broadcast if both are in 8 bits for other reasons, as the factor of a norm is not. A
+    parameter's scale would be that of one step of training, and squares are parts of norms, whose sums need more than
+    eight bits.
     """
     shapes = _shapes_of_two(node)
     if shapes is None or node.args[0] is node.args[1] or any(is_parameter(arg) for arg in node.args[:2]):

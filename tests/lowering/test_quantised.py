@@ -180,6 +180,8 @@ ALONE: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], list[str]]] = {
     "a function": (lambda x: quantize(F.hardswish(x), FINE), ["lookup_int8"]),
     "a chain of functions": (lambda x: quantize(torch.sigmoid(x) * 2.0 + 1.0, U8), ["lookup_int8"]),
     "sum": (lambda x: quantize(torch.relu(x + x), I8), ["add_int8"]),
+    "difference": (lambda x: quantize(rounded(F.relu(x), FINE) - x, I8), ["lookup_int8", "add_int8"]),
+    "sum of pixels": (lambda x: quantize(x.sum((2, 3)), I8), ["pool_int8"]),
     "views": (lambda x: x.flatten(1)[:, 3:].unsqueeze(1), []),
     "zeros around it": (lambda x: F.pad(x, (1, 2, 0, 1)), []),
 }

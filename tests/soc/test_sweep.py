@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import linecache
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -151,8 +152,9 @@ def test_results_do_not_depend_on_which_run_ended_first(study: Path) -> None:
 
 
 def test_saturation_and_pareto() -> None:
-    assert saturation([(1, 1.0), (2, 2.0), (4, 5.0)]) == pytest.approx(2 + 2 / 3)
-    assert saturation([(1, 1.0), (2, 2.0)]) is None and saturation([]) is None
+    assert saturation([(1, 1.0), (2, 2.0), (4, 5.0)], 1.0) == pytest.approx(2 + 2 / 3)
+    assert saturation([(1, 1.0), (2, 2.0)], 1.0) is None and saturation([], 1.0) is None
+    assert saturation([(1, 3.5), (2, 4.0)], 1.0) == -math.inf  # it is saturated at the lowest rate
     assert pareto([(1, 5.0), (2, 6.0), (3, 2.0), (3, 1.0)]) == [0, 3]
 
 

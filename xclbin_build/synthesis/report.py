@@ -20,52 +20,7 @@ from ..flow import csynth, implementation
 from ..hls.resources import NAMES
 from ..trusted_path import printable
 
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Synthesis of {{ d.name }}</title>
-<style>
-body { font: 15px sans-serif; margin: 2em; max-width: 70em }
-table { border-collapse: collapse; margin: 1em 0 }
-td, th { border-bottom: 1px solid #ccc; padding: 2px 10px; text-align: right }
-td:first-child, th:first-child, td.text { text-align: left }
-.missed { color: #b00; font-weight: bold }
-</style>
-<h1>Synthesis of {{ d.name }}</h1>
-{% for kernel in d.kernels %}
-<h2>{{ kernel.top }}</h2>
-<p class="{{ '' if kernel.meets_clock else 'missed' }}">{{ kernel.estimated_ns }} ns estimated for a clock of
-{{ kernel.target_ns }} ns{{ ", " + kernel.part if kernel.part else "" }}{{ ", Vitis " + kernel.version if kernel.version else "" }}</p>
-{% if kernel.resources %}
-<table><tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr>
-<tr>{% for value in kernel.resources.values() %}<td>{{ value }}</td>{% endfor %}</tr></table>
-{% endif %}
-<table><tr><th>loop</th><th>II</th><th>depth</th></tr>
-{% for row in kernel.loops if row.ii %}
-<tr><td>{{ row.module + "." if row.module else "" }}{{ row.name }}</td><td>{{ row.ii }}</td><td>{{ row.depth or "-" }}</td></tr>
-{% endfor %}</table>
-{% endfor %}
-{% if d.timing %}
-<h2>Timing of the implementation</h2>
-<table><tr><th>report</th><th>worst slack, ns</th></tr>
-{% for one in d.timing %}<tr><td>{{ one.report }}</td><td class="{{ '' if one.met else 'missed' }}">{{ one.slack_ns }}</td></tr>
-{% endfor %}</table>
-{% endif %}
-{% if d.implementation %}
-<h2>Resources of the implementation</h2>
-<table><tr><th></th>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr>
-{% for name, used in d.implementation.items() %}<tr><td>{{ name }}</td>{% for value in used.values() %}<td>{{ value }}</td>
-{% endfor %}</tr>{% endfor %}</table>
-{% endif %}
-{% if d.steps %}
-<h2>Steps</h2>
-<table><tr><th>step</th><th>seconds</th></tr>
-{% for name, seconds in d.steps.items() %}<tr><td>{{ name }}</td><td>{{ seconds }}</td></tr>
-{% endfor %}</table>
-{% endif %}
-</html>
-"""  # noqa: E501
+_PAGE = Path(__file__).with_name("report.html.j2")
 
 
 def run(words: list[str]) -> int:
@@ -82,7 +37,7 @@ def run(words: list[str]) -> int:
     found = document(options.place)
     if options.html:
         environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-        page = environment.from_string(_PAGE).render(d=found, names=list(NAMES.values()))
+        page = environment.from_string(_PAGE.read_text()).render(d=found, names=list(NAMES.values()))
         atomic_file.write(options.html, page)
     if options.json:
         print(json.dumps(found, indent=1))

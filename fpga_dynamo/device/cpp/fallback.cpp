@@ -117,7 +117,8 @@ private:
 
     void run_on_host() { op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_); }
 
-    // An operator without such an argument draws from the CPU's default generator, which has the card's state for the call.
+    // An operator without such an argument draws from the CPU's default generator, which has the state of the card's
+    // generator for the time of the call.
     void run_with_generator_of_card() {
         static std::mutex one_at_a_time;
         const std::lock_guard lock(one_at_a_time);

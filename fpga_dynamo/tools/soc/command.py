@@ -56,7 +56,10 @@ def add_commands(commands: Any) -> None:
     report = actions.add_parser("report", help="write report.html into the folder of a sweep")
     report.add_argument("folder", type=Path, metavar="DIR", help="folder that the sweep wrote")
     report.add_argument(
-        "--figures", type=output_folder, metavar="DIR", help="also write the figures as SVG to this folder"
+        "--figures",
+        type=output_folder,
+        metavar="DIR",
+        help="also write the figures to this folder, as SVG, PDF and PNG, with their CSV",
     )
     report.set_defaults(action=_report)
 

@@ -38,10 +38,11 @@ from fpga_dynamo.tools.soc.others import find_policy
 from fpga_dynamo.tools.soc.outcome import RunOutcome
 from fpga_dynamo.tools.soc.provenance import digest, made_again, made_by, of_policy
 from fpga_dynamo.tools.soc.result_files import Table, prune
+from fpga_dynamo.tools.soc.statistics import is_steady
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table, text
 from fpga_dynamo.tools.soc.virtual import NATIVE_POLICIES, simulate
-from fpga_dynamo.tools.soc.workload import Workload
+from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 from xclbin_build import atomic_file
 from xclbin_build.documents import DocumentError, read_json
 from xclbin_build.schema import MOST, shown
@@ -92,6 +93,10 @@ class RunRow(Point):
     busy_cpu: float
     """Mean share of the time for which a processor core runs a task."""
     busy_pl: float
+    unloaded_ms: float
+    """Mean response of the applications where each arrives alone, in the workload's mix, under this policy."""
+    steady: int
+    """1 if responses after the warm-up neither grow nor fall from batch to batch, else 0."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,7 @@ class Sweep:
                 find_policy(policy)
         self.notes = self._notes()
         self._capacities: dict[int, float] = {}
+        self._unloaded: dict[tuple[int, str], float] = {}
         self.study: dict[str, Any] = {
             "name": self.name,
             "systems": [
@@ -196,7 +202,9 @@ class Sweep:
         sources = [
             (source.application, source.share, source.kind, source.burst, source.trace) for source in workload.sources
         ]
-        return digest(repr(sources), repr((workload.until, workload.instances, workload.spread, workload.tail)))
+        return digest(
+            repr(sources), repr((workload.until, workload.instances, workload.warm_up, workload.spread, workload.tail))
+        )
 
     def made_again(self, out: Path) -> str:
         """A sentence on the runs in `out` that were asked for before and have to be made again; empty if none has."""
@@ -213,13 +221,30 @@ class Sweep:
     def run(self, point: Point) -> tuple[RunRow, list[ApplicationRow]]:
         system = self.systems[point.system]
         run = simulate(system, self.workload, point.policy, point.rate, point.seed)
-        return rows(run, system, point, self.capacity(point.system))
+        most, unloaded = self.capacity(point.system), self.unloaded(point.system, point.policy)
+        return rows(run, system, point, most, unloaded, self.workload.warm_up)
+
+    def unloaded(self, number: int, policy: str) -> float:
+        """Mean response, in seconds, of applications that arrive alone in the middle of a period of decisions."""
+        found = self._unloaded.get((number, policy))
+        if found is None:
+            system, workload = self.systems[number], self.workload
+            total = 0.0
+            for index, share in enumerate(workload.shares):
+                arrival = Arrivals(np.array([system.decision.period / 2]), [index])
+                total += share * simulate(system, workload, policy, arrivals=arrival, bound=False).mean_response
+            found = self._unloaded[number, policy] = total / sum(workload.shares)
+        return found
 
 
-def rows(run: RunOutcome, system: System, point: Point, most: float) -> tuple[RunRow, list[ApplicationRow]]:
+def rows(
+    run: RunOutcome, system: System, point: Point, most: float, unloaded: float, warm_up: float
+) -> tuple[RunRow, list[ApplicationRow]]:
     """What a run's tables say of it."""
-    responses = run.responses * 1e3
-    execution = (run.ended - run.started) * 1e3
+    # What arrives first finds an empty system. It counts for what units did, and not for responses.
+    first = int(len(run.ended) * warm_up)
+    responses = run.responses[first:] * 1e3
+    execution = (run.ended - run.started)[first:] * 1e3
     span = run.span or 1.0
     p50, p95, p99 = np.percentile(responses, [50, 95, 99]) if len(responses) else (0.0, 0.0, 0.0)
     cpu = [run.busy[name] / span for name, unit in system.pes if unit.is_cpu]
@@ -235,7 +260,7 @@ def rows(run: RunOutcome, system: System, point: Point, most: float) -> tuple[Ru
         bound_ms=run.least_mean_response * 1e3,
         execution_ms=float(execution.mean()) if len(execution) else 0.0,
         span_ms=run.span * 1e3,
-        throughput=len(responses) / span,
+        throughput=len(run.ended) / span,
         joules=run.joules,
         watts=run.joules / span,
         decisions=run.rounds,
@@ -244,8 +269,10 @@ def rows(run: RunOutcome, system: System, point: Point, most: float) -> tuple[Ru
         most_waiting=run.most_waiting,
         busy_cpu=float(np.mean(cpu)) if cpu else 0.0,
         busy_pl=float(np.mean(pl)) if pl else 0.0,
+        unloaded_ms=unloaded * 1e3,
+        steady=int(is_steady(responses)),
     )
-    which = np.array(run.arrivals.which)
+    which = np.array(run.arrivals.which)[first:]
     applications = []
     for number, name in enumerate(run.applications):
         own = responses[which == number]

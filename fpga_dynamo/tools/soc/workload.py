@@ -5,6 +5,7 @@ As a table (a toml file, or the `workload` of a sweep)::
     rate = 200                  # instances a second, of all applications together (100)
     until = 2.0                 # seconds of arrivals; or instances = 400
     seeds = 3                   # how often, with other random numbers; or a list of them
+    warm_up = 0.1               # share of the instances, the first to arrive, that figures leave out (0)
     spread = 0.0                # sigma of a log-normal factor on every task's seconds
     [[application]]
     graph = "doppler.json"      # a task graph; or model = "resnet18"; or program = "module:callable"
@@ -38,7 +39,7 @@ from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, text, w
 from xclbin_build.documents import DocumentError, read_text
 from xclbin_build.schema import shown
 
-KEYS = ("rate", "until", "instances", "seeds", "spread", "tail", "application")
+KEYS = ("rate", "until", "instances", "seeds", "warm_up", "spread", "tail", "application")
 APPLICATION_KEYS = (
     "graph", "model", "program", "name", "share", "arrivals", "granularity", "platform", "measure"
 )  # fmt: skip
@@ -48,6 +49,8 @@ RATE = 100.0
 """Instances a second, where nobody says; the commands say so then."""
 INSTANCES = 300
 """Of all applications together, where a workload says neither `until` nor `instances`."""
+MOST_WARM_UP = 0.9
+"""Share of a run's instances."""
 MOST_INSTANCES, MOST_SEEDS, MOST_SIGMA = 10_000_000, 10_000, 10.0
 """Of a run; of a sweep; of the logarithm of a task's seconds, whose factor then is e^10 at one sigma."""
 
@@ -95,6 +98,7 @@ class Workload:
             raise StudyError("workload: give until (seconds) or instances (how many), not both")
         self.instances = whole("workload", description, "instances", INSTANCES, 1, MOST_INSTANCES)
         self.seeds = _seeds(description)
+        self.warm_up = number("workload", description, "warm_up", 0.0, MOST_WARM_UP)
         self.spread = number("workload", description, "spread", 0.0, MOST_SIGMA)
         self.tail = number("workload", description, "tail", 0.0, MOST_SIGMA)
 

@@ -5,7 +5,7 @@ kernel has positions. If the count has an odd factor, a mean may lie exactly hal
 product with the rounded inverse is then slightly off. Such a mean is computed twice, with the inverse rounded down and
 up. The two differ by one exactly in this case. Half of their sum is rounded to even, as the mean is in eager mode.
 
-Tests: tests/lowering/test_engine_mean.py, test_engine_bits.py.
+Tests: tests/lowering/test_engine_mean.py, test_engine_dimensions.py, test_engine_bits.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Such products occur in networks that normalise in front of their convolutions, or scale a sum's channels. The command is
 a 1 x 1 depthwise convolution by ones, whose epilogue has a scale, a bias and limits for each channel. The cores compute
-them in float32. Tests: tests/lowering/test_engine_norm.py.
+them in float32. Tests: tests/lowering/test_engine_norm.py, test_engine_dimensions.py.
 """
 
 from __future__ import annotations
@@ -186,9 +186,8 @@ def pack_norm(
 def pack_scale(settings: NormParameters, numbers: torch.Tensor) -> torch.Tensor:
     """The same of a number for each channel alone."""
     scale = numbers.detach().flatten().float()
-    return _pack(
-        settings, scale.double(), torch.zeros_like(scale).double(), lambda: scale.view(-1, 1) * _real(settings)
-    )
+    nothing = torch.zeros_like(scale).double()
+    return _pack(settings, scale.double(), nothing, lambda: scale.view(-1, 1) * _real(settings))
 
 
 def _pack(
