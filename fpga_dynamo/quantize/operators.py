@@ -63,7 +63,7 @@ NON_NEGATIVE = (
 )  # fmt: skip
 
 SUMS = (aten.sum.dim_IntList,)
-"""Of what is in 8 bits: squares, of norms, are not."""
+"""Sums of values in 8 bits alone: squares, as parts of norms, are not."""
 
 SCALINGS = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 """Multiplications by a number, where the second operand is not a node."""

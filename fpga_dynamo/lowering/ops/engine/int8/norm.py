@@ -1,8 +1,8 @@
 """Batch norms, and products by a parameter of each channel, between 8-bit integers on the hardware engine.
 
-Of networks that normalise in front of their convolutions, or scale the channels of a sum: a depthwise convolution by
-ones, of 1 x 1, whose ending is a scale and a bias for each channel and what limits it; on cores they are made in
-float32. Tests: tests/lowering/test_engine_norm.py, test_engine_dimensions.py.
+Networks have them that normalise in front of their convolutions, or scale the channels of a sum. The command is a
+depthwise convolution by ones, of 1 x 1, which ends with a scale and a bias for each channel, and limits. On cores they
+are made in float32. Tests: tests/lowering/test_engine_norm.py, test_engine_dimensions.py.
 """
 
 from __future__ import annotations
