@@ -24,7 +24,7 @@ aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Product:
+class QuantizedProduct:
     """name: what capabilities call it. weight: where its weight is, and its output channels' axis there; None for two
     activations. bias: where the bias is."""
 
@@ -33,19 +33,19 @@ class Product:
     bias: int | None = 2
 
 
-PRODUCTS: dict[object, Product] = {
-    aten.conv1d.default: Product("convolution"),
-    aten.conv2d.default: Product("convolution"),
-    aten.conv3d.default: Product("convolution"),
-    aten.conv1d.padding: Product("convolution"),
-    aten.conv2d.padding: Product("convolution"),
-    aten.conv3d.padding: Product("convolution"),
-    aten.conv_transpose1d.default: Product("transposed convolution", 1),
-    aten.conv_transpose2d.input: Product("transposed convolution", 1),
-    aten.conv_transpose3d.input: Product("transposed convolution", 1),
-    aten.linear.default: Product("linear"),
-    aten.matmul.default: Product("matmul", None, None),
-    aten.bmm.default: Product("matmul", None, None),
+PRODUCTS: dict[object, QuantizedProduct] = {
+    aten.conv1d.default: QuantizedProduct("convolution"),
+    aten.conv2d.default: QuantizedProduct("convolution"),
+    aten.conv3d.default: QuantizedProduct("convolution"),
+    aten.conv1d.padding: QuantizedProduct("convolution"),
+    aten.conv2d.padding: QuantizedProduct("convolution"),
+    aten.conv3d.padding: QuantizedProduct("convolution"),
+    aten.conv_transpose1d.default: QuantizedProduct("transposed convolution", 1),
+    aten.conv_transpose2d.input: QuantizedProduct("transposed convolution", 1),
+    aten.conv_transpose3d.input: QuantizedProduct("transposed convolution", 1),
+    aten.linear.default: QuantizedProduct("linear"),
+    aten.matmul.default: QuantizedProduct("matmul", None, None),
+    aten.bmm.default: QuantizedProduct("matmul", None, None),
 }
 
 BATCH_NORM = (aten.batch_norm.default,)
@@ -63,7 +63,7 @@ NON_NEGATIVE = (
 )  # fmt: skip
 
 SUMS = (aten.sum.dim_IntList,)
-"""Sums of values in 8 bits alone: squares, as parts of norms, are not."""
+"""Sums of 8-bit values; the squares of norms are not in 8 bits."""
 
 SCALINGS = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 """Multiplications by a number, where the second operand is not a node."""
@@ -79,7 +79,7 @@ MOVES = (
     aten.swapaxes.default, aten.movedim.int, aten.roll.default, aten.flip.default,
 )  # fmt: skip
 
-JOINS = (aten.cat.default, aten.stack.default, aten.concat.default)
+CONCATENATIONS = (aten.cat.default, aten.stack.default, aten.concat.default)
 
 VALUES: dict[object, str] = {
     aten.avg_pool2d.default: "average pooling",

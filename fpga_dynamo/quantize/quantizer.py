@@ -22,8 +22,8 @@ from fpga_dynamo.quantize.operators import (
     ADDITIONS,
     BATCH_NORM,
     CAPABILITIES,
+    CONCATENATIONS,
     EMBEDDING,
-    JOINS,
     LIMITS,
     MOVES,
     MULTIPLICATIONS,
@@ -33,7 +33,7 @@ from fpga_dynamo.quantize.operators import (
     SUBTRACTIONS,
     SUMS,
     VALUES,
-    Product,
+    QuantizedProduct,
     is_float,
     is_image_product,
     is_image_sum,
@@ -67,7 +67,7 @@ class FPGAQuantizer(Quantizer):
     training: for ``prepare_qat_pt2e``.
     keep_float: names of nodes, or of modules (such as ``"layer4.1"``), that are left alone.
     capabilities: what is annotated, of :data:`fpga_dynamo.quantize.operators.CAPABILITIES`; everything by default.
-    separate_joins: names of ``cat`` and ``stack`` nodes whose inputs keep separate scales, because their ranges differ.
+    separate_cats: names of ``cat`` and ``stack`` nodes whose inputs keep separate scales, because their ranges differ.
         These nodes, and products that read them, stay in float. :func:`quantize` finds them by itself.
 
     Raises OptionError for other values; ``annotate`` raises it for names in keep_float that the graph
@@ -82,10 +82,10 @@ class FPGAQuantizer(Quantizer):
         training: bool = False,
         keep_float: Iterable[str] = (),
         capabilities: Collection[str] = CAPABILITIES,
-        separate_joins: Iterable[str] = (),
+        separate_cats: Iterable[str] = (),
     ) -> None:
         super().__init__()
-        lists = (("keep_float", keep_float), ("capabilities", capabilities), ("separate_joins", separate_joins))
+        lists = (("keep_float", keep_float), ("capabilities", capabilities), ("separate_cats", separate_cats))
         for option, given in lists:
             if isinstance(given, str):
                 raise OptionError(f"{option} must be a list of names, not a string: pass [{given!r}]")
@@ -96,7 +96,7 @@ class FPGAQuantizer(Quantizer):
         self.keep_float = frozenset(keep_float)
         self.capabilities = frozenset(capabilities)
         self.training = training
-        self.separate_joins = frozenset(separate_joins)
+        self.separate_cats = frozenset(separate_cats)
         self._symmetric: Collection[Node] = ()
         self._activations: Collection[Node] = ()
         self._indices: Collection[Node] = ()
@@ -142,7 +142,7 @@ class FPGAQuantizer(Quantizer):
                 continue
             elif node.target is EMBEDDING and "embedding" in self.capabilities:
                 self._embedding(node)
-            elif node.target in JOINS and "cat" in self.capabilities:
+            elif node.target in CONCATENATIONS and "cat" in self.capabilities:
                 self._join(node)
             elif node.target in ADDITIONS and self._mask_of(node) is not None:
                 self._masked(node)
@@ -175,7 +175,7 @@ class FPGAQuantizer(Quantizer):
     def _activation(self, node: Node) -> QuantizationSpec:
         return self.specs.symmetric if moved(node) in self._symmetric else self.specs.activation
 
-    def _product(self, node: Node, product: Product, taken: set[Node]) -> None:
+    def _product(self, node: Node, product: QuantizedProduct, taken: set[Node]) -> None:
         data, second = node.args[:2]
         if not (isinstance(data, Node) and isinstance(second, Node) and is_float(data) and is_float(second)):
             return
@@ -204,7 +204,7 @@ class FPGAQuantizer(Quantizer):
 
     def _is_separate(self, node: Node) -> bool:
         """Whether a value's elements come from a join whose parts have ranges that no scale suits."""
-        return moved(node).name in self.separate_joins
+        return moved(node).name in self.separate_cats
 
     def _epilogue(self, node: Node, taken: set[Node]) -> Node:
         """The last node of the command: what each follows the only use of the one before."""
@@ -318,7 +318,7 @@ class FPGAQuantizer(Quantizer):
         if not isinstance(parts, (list, tuple)) or not all(isinstance(part, Node) and is_float(part) for part in parts):
             return
         nodes = [part for part in parts if isinstance(part, Node)]
-        if node.name in self.separate_joins or not any(map(_is_quantized, nodes)):
+        if node.name in self.separate_cats or not any(map(_is_quantized, nodes)):
             return
         if not all(self._is_addend(part) or is_parameter(part) for part in nodes):
             return

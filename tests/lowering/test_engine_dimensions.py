@@ -59,7 +59,7 @@ def separable_attention(of: Layers, x: Tensor) -> Tensor:
     return (x.flatten(2) * context.expand(-1, -1, x[0, 0].numel())).reshape_as(x)
 
 
-def pooled(x: Tensor, kernel: int, stride: int, padding: int, *, ceil_mode: bool = False) -> Tensor:
+def pooled(x: Tensor, kernel: int, stride: int, padding: int = 0, *, ceil_mode: bool = False) -> Tensor:
     return nn.functional.avg_pool2d(x, kernel, stride, padding, ceil_mode=ceil_mode, count_include_pad=False)
 
 

@@ -23,8 +23,8 @@ from fpga_dynamo.ir.weights import Packer
 
 from .command import MacCommand
 from .layout import pack_weight, weight_bytes
-from .maps import Images, Map, RefusedError, ends_with_blocks
-from .parts import Part
+from .maps import Map, MapImages, RefusedError, ends_with_blocks
+from .parts import CommandPart
 from .sizes import EngineSizes
 
 _WORDS = 3 * CHANNELS
@@ -45,12 +45,12 @@ class Commands(Packer, Protocol):
     def mac(
         self,
         command: MacCommand,
-        x: Images,
-        out: Images,
+        x: MapImages,
+        out: MapImages,
         params: Callable[[MacCommand, int], int],
-        weight: Callable[[Part], int] | None = None,
+        weight: Callable[[CommandPart], int] | None = None,
         *,
-        residual: Images | None = None,
+        residual: MapImages | None = None,
     ) -> None: ...
 
 
@@ -260,12 +260,12 @@ def _close_up(source: View, target: View, emitter: Commands) -> None:
 
 
 def _select(of: Map, to: Map, order: Places, filling: int, emitter: Commands) -> None:
-    x, y = (Images(m, m.images, m.channels, 1, m.pixels) for m in (of, to))
+    x, y = (MapImages(m, m.images, m.channels, 1, m.pixels) for m in (of, to))
     select(x, y, order, emitter, filling=filling)
 
 
 def select(
-    x: Images, y: Images, order: Places, emitter: Commands, *, filling: int = 0, residual: Images | None = None
+    x: MapImages, y: MapImages, order: Places, emitter: Commands, *, filling: int = 0, residual: MapImages | None = None
 ) -> None:
     """A command that puts channels of `x` to their places in `y`, and adds what lies there in `residual`."""
     command = MacCommand(
@@ -282,7 +282,7 @@ def select(
         residual_factor=factor(1.0) if residual else 0,
     )
 
-    def weight(part: Part) -> int:
+    def weight(part: CommandPart) -> int:
         own = (part.command, emitter.sizes, order[part.block * CHANNELS :], part.channels)
         count = weight_bytes(part.command, emitter.sizes)
         return emitter.put(emitter.pack(pack_selection, own, [], count, f"places of {y.map.name}'s channels", I8))

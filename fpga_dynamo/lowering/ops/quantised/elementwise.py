@@ -22,11 +22,11 @@ from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, ac
 from fpga_dynamo.lowering.ops.quantised.casts import cycles, moving, parts, placed_like, walk
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
-from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import is_unary_function
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
-CORES.add(Core[AddInt8](AddInt8.opcode, cycles, moving(3), parts, redirects=True))
-CORES.add(Core[LookupInt8](LookupInt8.opcode, cycles, moving(2), parts, redirects=True))
+CORES.add(Core[AddInt8](AddInt8.opcode, cycles, moving(3), parts, zero_copy=True))
+CORES.add(Core[LookupInt8](LookupInt8.opcode, cycles, moving(2), parts, zero_copy=True))
 
 # --- sums -------------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ def match_lookup(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
         return None
     chain, at = [node], operand(node, 0)
     while dequantized(at) is None:
-        if len(at.users) != 1 or not is_function_of_one(at) or at in graph.claimed:
+        if len(at.users) != 1 or not is_unary_function(at) or at in graph.claimed:
             return None
         chain.append(at)
         at = at.all_input_nodes[0]

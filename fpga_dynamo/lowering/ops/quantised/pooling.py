@@ -22,7 +22,7 @@ from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import PoolInt8
 from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts
-from fpga_dynamo.lowering.ops.pooling import Window, pool_cycles, window_of
+from fpga_dynamo.lowering.ops.pooling import PoolWindow, pool_cycles, window_of
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_and_first_item, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
@@ -32,7 +32,7 @@ MOST_DIVISORS = 6
 
 CORES.add(
     Core[PoolInt8](
-        PoolInt8.opcode, pool_cycles, lambda c, target: images_floats(c, target) // 4, images_parts, redirects=True
+        PoolInt8.opcode, pool_cycles, lambda c, target: images_floats(c, target) // 4, images_parts, zero_copy=True
     )
 )
 
@@ -73,7 +73,7 @@ def match_average(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
     return Match(pattern, (source, node, user), (user,))
 
 
-def window_of_average(node: Node) -> Window | str:
+def window_of_average(node: Node) -> PoolWindow | str:
     """Windows over height and width of an image; or why it is not that."""
     size = shape(operand(node, 0))
     if len(size) not in (3, 4):
@@ -85,7 +85,7 @@ def window_of_average(node: Node) -> Window | str:
     if reduced_dims(node) != (len(size) - 2, len(size) - 1):
         return "means and sums are supported over an image's height and width only"
     divisor = int(node.target is not aten.mean.dim)
-    return Window(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1), divisor=divisor)
+    return PoolWindow(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1), divisor=divisor)
 
 
 def reduced_dims(node: Node) -> tuple[int, ...] | None:
@@ -116,18 +116,18 @@ def result_size(node: Node) -> tuple[int, int]:
     return size[-2], size[-1]
 
 
-def window_divisors(window: Window, size: Sequence[int], out: Sequence[int]) -> list[list[int]]:
+def window_divisors(window: PoolWindow, size: Sequence[int], out: Sequence[int]) -> list[list[int]]:
     """By what the sum of each window is divided, by rows and columns of the result."""
     rows, columns = (_counts(window, axis, size[axis], out[axis]) for axis in (0, 1))
     return [[_divisor(window, row, column) for column in columns] for row in rows]
 
 
-def _divisor(window: Window, row: tuple[int, int], column: tuple[int, int]) -> int:
+def _divisor(window: PoolWindow, row: tuple[int, int], column: tuple[int, int]) -> int:
     place = int(window.count_include_pad)
     return window.divisor or max(row[place] * column[place], 1)
 
 
-def _counts(window: Window, axis: int, size: int, out: int) -> list[tuple[int, int]]:
+def _counts(window: PoolWindow, axis: int, size: int, out: int) -> list[tuple[int, int]]:
     """(pixels inside of the image, pixels that count) of the windows of an axis, as hls_kernels/cores/pool has them."""
     found = []
     for i in range(out):
@@ -144,7 +144,7 @@ def _counts(window: Window, axis: int, size: int, out: int) -> list[tuple[int, i
 
 
 def divisor_scales(
-    window: Window, size: Sequence[int], out: Sequence[int], source: Scale, result: Scale
+    window: PoolWindow, size: Sequence[int], out: Sequence[int], source: Scale, result: Scale
 ) -> dict[int, int] | str:
     """The scale of sums for each number that they may be divided by, as the record has it; or why it is refused."""
     if window.divisor < 0:
@@ -183,7 +183,7 @@ def may_be_halves(ratio: float, divisor: int) -> bool:
 def lower_average(match: Match, emitter: Emitter) -> Sequence[View]:
     source, node, last = match.nodes
     found, scale, window = dequantized(source), quantizes(last), window_of_average(node)
-    assert found is not None and scale is not None and isinstance(window, Window)
+    assert found is not None and scale is not None and isinstance(window, PoolWindow)
     integers, given = found
     scales = divisor_scales(window, shape(integers)[-2:], result_size(node), given, scale)
     assert isinstance(scales, dict)
@@ -202,7 +202,7 @@ def lower_average(match: Match, emitter: Emitter) -> Sequence[View]:
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _emit(kind: str, source: Node, last: Node, window: Window, own: dict[str, Any], emitter: Emitter) -> View:
+def _emit(kind: str, source: Node, last: Node, window: PoolWindow, own: dict[str, Any], emitter: Emitter) -> View:
     """The command, of one image or a batch; the view of its result."""
     x = emitter.in_arena(emitter.integers(source))
     batched, element = len(x.shape) == 4, BYTES[value(last).dtype]

@@ -25,9 +25,9 @@ from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, arguments, a
 from fpga_dynamo.ir.quantised import (
     DEQUANTIZE,
     DEQUANTIZE_CHANNELS,
-    DEQUANTIZE_OWN,
+    DEQUANTIZE_DYNAMIC,
     QUANTIZE,
-    OwnScale,
+    DynamicScale,
     Scale,
     dequantized,
     dequantized_by_tensor,
@@ -88,7 +88,7 @@ def hoist_scales(module: GraphModule, static_inputs: Collection[int] = ()) -> No
 
     static_inputs: positions of parameters and buffers among the placeholders.
     """
-    casts = (QUANTIZE, DEQUANTIZE, *DEQUANTIZE_OWN)
+    casts = (QUANTIZE, DEQUANTIZE, *DEQUANTIZE_DYNAMIC)
     if not any(node.target in casts for node in module.graph.nodes):
         return
     rewriter = _Rewriter(module, static_inputs)
@@ -143,7 +143,7 @@ class _Rewriter:
         if len(node.all_input_nodes) > 1:
             return
         if (own := dequantized_by_tensor(source)) is not None:
-            self._of_own_scale(node, source, *own)
+            self._of_dynamic_scale(node, source, *own)
         found = dequantized(source)
         if found is None:
             return
@@ -157,7 +157,7 @@ class _Rewriter:
         moved = self._after(node, node.target, (integers, *rest), of_dtype(value(node), scale.dtype), node, node.kwargs)
         self._dequantize_instead(node, moved, source)
 
-    def _of_own_scale(self, node: Node, source: Any, integers: Node, scale: OwnScale) -> None:
+    def _of_dynamic_scale(self, node: Node, source: Any, integers: Node, scale: DynamicScale) -> None:
         """The scale of each row moves through views that keep rows alone."""
         if scale.by_row and not keeps_rows(node):
             return

@@ -9,7 +9,7 @@ from typing import Any
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, of_engine
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, of_engine
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.ir.blocked import CHANNEL
 from fpga_dynamo.ir.view import View
@@ -18,10 +18,10 @@ from fpga_dynamo.lowering.ops.repetition import Repetition
 
 def emit(
     command: VectorCommand,
-    x: Images,
-    y: Images,
+    x: MapImages,
+    y: MapImages,
     params: int,
-    other: Images | None,
+    other: MapImages | None,
     emitter: EngineEmitter,
     repeated: Repetition | None = None,
 ) -> None:
@@ -62,9 +62,9 @@ def are_alike(a: View, b: View) -> bool:
     return sizes[0] == sizes[1] and b.offset == 0 and a.shape == b.shape and _strides(a) == _strides(b)
 
 
-def all_of(of: Any) -> Images:
+def all_of(of: Any) -> MapImages:
     assert isinstance(of, Map)
-    return Images(of, of.images, of.channels, 1, of.pixels)
+    return MapImages(of, of.images, of.channels, 1, of.pixels)
 
 
 def row_by_row(

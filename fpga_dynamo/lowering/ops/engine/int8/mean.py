@@ -1,9 +1,9 @@
-"""Means and sums of int8 maps on the hardware engine: a row of ones by an image, whose pixels are the sum's depth.
+"""Means and sums of int8 feature maps on the engine: a row of ones by an image, whose pixels are the sum's depth.
 
-Other dimensions than the pixels of an image are copied to an image's pixels, of which there may be more than a kernel
-has positions. Take a count with an odd factor: a mean may lie exactly half way between two integers, and a product with
-the rounded inverse is then slightly off. Such a mean is computed twice, with the inverse rounded down and up. The two
-differ by one exactly in this case. Half of their sum is rounded to even, as the mean is in eager mode.
+Other dimensions than the pixels of an image are copied to an image's pixels. An image may have more pixels than a
+kernel has positions. If the count has an odd factor, a mean may lie exactly half way between two integers, and a
+product with the rounded inverse is then slightly off. Such a mean is computed twice, with the inverse rounded down and
+up. The two differ by one exactly in this case. Half of their sum is rounded to even, as the mean is in eager mode.
 
 Tests: tests/lowering/test_engine_mean.py, test_engine_dimensions.py, test_engine_bits.py.
 """
@@ -20,7 +20,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, images_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.codegen.requantize import FRACTION, LARGEST_MANTISSA, NIBBLE, SHIFTS, channels, factor
@@ -48,7 +48,7 @@ class Mean:
         return may_be_halves(self.source.scale / self.result.scale, self.divisor)
 
 
-def mean_of_images(root: Node, x: Images, of: Mean, emitter: EngineEmitter, *, features: bool = False) -> View:
+def mean_of_images(root: Node, x: MapImages, of: Mean, emitter: EngineEmitter, *, features: bool = False) -> View:
     """The mean over all pixels of each image and channel.
 
     The value of `root` has images and channels, and may have a height and width of 1; of rows of `features`, it may
@@ -78,8 +78,8 @@ def mean_over(root: Node, view: View, dims: Sequence[int], of: Mean, emitter: En
     target = View(matrices, view.shape, tuple(strides), 0, view.dtype)
     emitter.copy(view, target, "the input", filling=of.source.zero)
     made = Map(counts[0], 1, width, emitter.sizes, root.name)
-    x = Images(matrices, counts[0], width, 1, counts[1])
-    _mean(root.name, x, Images(made, counts[0], width, 1, 1), of, emitter)
+    x = MapImages(matrices, counts[0], width, 1, counts[1])
+    _mean(root.name, x, MapImages(made, counts[0], width, 1, 1), of, emitter)
     left = [0 if d in dims else strides[d] for d in range(len(strides)) if keepdim or d not in dims]
     out = View(made, tuple(shape(root)), tuple(left), 0, view.dtype)
     placed = emitter.placements.get(root)
@@ -93,7 +93,7 @@ def _channels(view: View, kept: Sequence[int]) -> int | None:
     return max(kept, key=lambda d: (view.strides[d] == CHANNEL and view.shape[d] > 1, view.shape[d]))
 
 
-def _mean(name: str, x: Images, y: Images, of: Mean, emitter: EngineEmitter) -> None:
+def _mean(name: str, x: MapImages, y: MapImages, of: Mean, emitter: EngineEmitter) -> None:
     ways = (-1, 1) if of.halves else (0,)
     parameters = {way: mean_parameters(x.pixels, of.source, of.result, way, of.divisor) for way in ways}
     ones = _ones(x, emitter)
@@ -106,11 +106,11 @@ def _mean(name: str, x: Images, y: Images, of: Mean, emitter: EngineEmitter) -> 
     _halved(below, above, y, of.result, emitter)
 
 
-def _like(y: Images, emitter: EngineEmitter, name: str) -> Images:
-    return Images(Map(y.images, y.pixels, y.channels, emitter.sizes, name), y.images, y.channels, y.height, y.width)
+def _like(y: MapImages, emitter: EngineEmitter, name: str) -> MapImages:
+    return MapImages(Map(y.images, y.pixels, y.channels, emitter.sizes, name), y.images, y.channels, y.height, y.width)
 
 
-def _ones(x: Images, emitter: EngineEmitter) -> Images:
+def _ones(x: MapImages, emitter: EngineEmitter) -> MapImages:
     """A row of as many ones as there are pixels; what fills its last block are zeros.
 
     Made of any numbers, here the image's: each is more than -129, and 15 times a difference of at least 1 is limited.
@@ -121,16 +121,16 @@ def _ones(x: Images, emitter: EngineEmitter) -> Images:
     command = VectorCommand(input_scale=scale_of_elements(15.0), input_zero=-129, low=0, high=1)
     if whole:
         pixels = whole * emitter.sizes.beat
-        emitter.vector(replace(command, channels=CHANNELS, pixels=pixels), x, Images(row, 1, x.pixels, 1, 1))
+        emitter.vector(replace(command, channels=CHANNELS, pixels=pixels), x, MapImages(row, 1, x.pixels, 1, 1))
     if rest:
-        emitter.vector(replace(command, channels=rest), x, Images(row, 1, rest, 1, 1, block=whole))
-    return Images(row, 1, x.pixels, 1, 1)
+        emitter.vector(replace(command, channels=rest), x, MapImages(row, 1, rest, 1, 1, block=whole))
+    return MapImages(row, 1, x.pixels, 1, 1)
 
 
 def _product(
-    ones: Images,
-    x: Images,
-    y: Images,
+    ones: MapImages,
+    x: MapImages,
+    y: MapImages,
     result: Scale,
     parameters: tuple[int, int, int],
     name: str,
@@ -159,7 +159,7 @@ def _product(
     emitter.mac(command, ones, y, params, second=x)
 
 
-def _halved(below: Images, above: Images, y: Images, result: Scale, emitter: EngineEmitter) -> None:
+def _halved(below: MapImages, above: MapImages, y: MapImages, result: Scale, emitter: EngineEmitter) -> None:
     """Half of a sum, to the nearest even integer."""
     command = VectorCommand(
         input_scale=scale_of_elements(0.5),

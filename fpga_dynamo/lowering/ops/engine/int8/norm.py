@@ -1,8 +1,8 @@
 """Batch norms, and products by a parameter of each channel, between 8-bit integers on the hardware engine.
 
-Networks have them that normalise in front of their convolutions, or scale the channels of a sum. The command is a
-depthwise convolution by ones, of 1 x 1, which ends with a scale and a bias for each channel, and limits. On cores they
-are made in float32. Tests: tests/lowering/test_engine_norm.py, test_engine_dimensions.py.
+Such products occur in networks that normalise in front of their convolutions, or scale a sum's channels. The command is
+a 1 x 1 depthwise convolution by ones, whose epilogue has a scale, a bias and limits for each channel. The cores compute
+them in float32. Tests: tests/lowering/test_engine_norm.py, test_engine_dimensions.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine, rows_of
+from fpga_dynamo.codegen.engine.maps import MapImages, RefusedError, images_of, of_engine, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.requantize import FRACTION, Channels, RequantizeError, channels
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape, value
@@ -30,11 +30,11 @@ from fpga_dynamo.lowering.ops.engine.common.images import as_image, image_result
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
 from fpga_dynamo.lowering.ops.engine.int8.params import LAYOUTS, engine_params
 from fpga_dynamo.lowering.ops.packing import folded
-from fpga_dynamo.lowering.ops.pooling import Window
+from fpga_dynamo.lowering.ops.pooling import PoolWindow
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
-    Ending,
-    ending,
+    QuantizedEpilogue,
     greatest_residual,
+    quantized_epilogue,
 )
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS
 from fpga_dynamo.lowering.patterns import Match, Pattern
@@ -42,23 +42,23 @@ from fpga_dynamo.lowering.patterns import Match, Pattern
 _INTEGERS = torch.arange(-128, 128, dtype=torch.float64)
 _SEEN = 256
 """Steps from the zero point beyond which every result is at a limit of its integers."""
-_PIXEL = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
+_PIXEL = PoolWindow(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
 
-def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
-    """Of dequantised values, by static statistics that nobody asks for, and its ending."""
+def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[QuantizedEpilogue] | None:
+    """Of dequantised values, by static statistics that nobody asks for, and its epilogue."""
     item = value_of(node)
     if item is None or dequantized(operand(node, 0)) is None or not is_packable(node, graph):
         return None
     if any(user.users for user in node.users if user is not item):
         return None
-    end = ending(item, graph)
+    end = quantized_epilogue(item, graph)
     if end.scale is None:
         return None
     return Match(pattern, (operand(node, 0), node, *node.users, *end.nodes), (end.last,), end)
 
 
-def engine_norm(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
+def engine_norm(match: Match[QuantizedEpilogue], emitter: EngineEmitter) -> Sequence[View]:
     source, node = match.nodes[:2]
     end = match.bound
     found = dequantized(source)
@@ -75,8 +75,8 @@ def engine_norm(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
     return _by_channel(match.root, integers, scale, end, packed, emitter, rows=rows)
 
 
-def match_scale(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
-    """A dequantised value by a parameter of each channel of images, or of each feature of rows, and its ending."""
+def match_scale(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[QuantizedEpilogue] | None:
+    """A dequantised value by a parameter of each channel of images, or of each feature of rows, and its epilogue."""
     if len(node.args) != 2 or node.kwargs or not all(isinstance(arg, Node) for arg in node.args):
         return None
     values, scale = (operand(node, n) for n in ((0, 1) if dequantized(node.args[0]) else (1, 0)))
@@ -84,7 +84,7 @@ def match_scale(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending]
         return None
     if shape(values) != shape(node) or _axis_of(scale, node) is None:
         return None
-    end = ending(node, graph)
+    end = quantized_epilogue(node, graph)
     return None if end.scale is None else Match(pattern, (values, node, *end.nodes), (end.last,), end)
 
 
@@ -97,7 +97,7 @@ def _axis_of(scale: Node, node: Node) -> int | None:
     return axis if len(size) in (2, 3, 4) and own == wanted else None
 
 
-def engine_scale(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
+def engine_scale(match: Match[QuantizedEpilogue], emitter: EngineEmitter) -> Sequence[View]:
     source, node = match.nodes[:2]
     end, found = match.bound, dequantized(source)
     assert found is not None and end.first_scale is not None
@@ -112,7 +112,7 @@ def engine_scale(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]
     return _by_channel(match.root, integers, scale, end, packed, emitter, rows=axis == len(shape(node)) - 1)
 
 
-def _settings(scale: Scale, end: Ending, count: int, eps: float = 0.0) -> NormParameters:
+def _settings(scale: Scale, end: QuantizedEpilogue, count: int, eps: float = 0.0) -> NormParameters:
     assert end.first_scale is not None
     return NormParameters(
         input_scale=scale.scale,
@@ -126,7 +126,14 @@ def _settings(scale: Scale, end: Ending, count: int, eps: float = 0.0) -> NormPa
 
 
 def _by_channel(
-    root: Node, integers: Node, scale: Scale, end: Ending, packed: WeightBuffer, emitter: EngineEmitter, *, rows: bool
+    root: Node,
+    integers: Node,
+    scale: Scale,
+    end: QuantizedEpilogue,
+    packed: WeightBuffer,
+    emitter: EngineEmitter,
+    *,
+    rows: bool,
 ) -> Sequence[View]:
     """The command that scales channels of images, or of `rows`, by packed parameters."""
     x = _rows(integers, emitter) if rows else emitter.images(as_image(emitter.view(integers)), "input")
@@ -145,7 +152,7 @@ def _rows_result(root: Node, emitter: EngineEmitter) -> View:
     return emitter.result(root, (numel(size[:-1]), size[-1]) if len(size) == 4 else None)
 
 
-def _rows(node: Node, emitter: EngineEmitter) -> Images:
+def _rows(node: Node, emitter: EngineEmitter) -> MapImages:
     """Rows of features, all of a map."""
     x = emitter.rows(emitter.view(node), "input")
     return x if x.whole and x.images == 1 else rows_of(emitter.as_rows(emitter.view(node), "input"), "input")

@@ -12,8 +12,8 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.gather import Gather, Run, Source, filled
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.gather import EngineGather, GatherRun, GatherSource, filled
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, operand, pair, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
@@ -28,7 +28,7 @@ from fpga_dynamo.lowering.ops.engine.common.images import (
     windows,
 )
 from fpga_dynamo.lowering.ops.engine.int8.mean import Mean, mean_of_images, mean_over
-from fpga_dynamo.lowering.ops.pooling import Window, window_of
+from fpga_dynamo.lowering.ops.pooling import PoolWindow, window_of
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.pooling import (
     AVERAGE,
@@ -103,7 +103,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 def _by_divisor(
     root: Node,
     source: Node,
-    window: Window,
+    window: PoolWindow,
     fields: dict[str, Any],
     constants: dict[int, UniformParameters],
     counts: list[list[int]],
@@ -116,18 +116,18 @@ def _by_divisor(
     y, beat, number = images_of(out, "result"), emitter.sizes.beat, {divisor: n for n, divisor in enumerate(constants)}
     averages = Map(y.images * len(number), y.pixels, y.channels, emitter.sizes, f"{root.name} by divisors")
     for divisor, n in number.items():
-        of_one = Images(averages, y.images, y.channels, y.height, y.width, image=n * y.images)
+        of_one = MapImages(averages, y.images, y.channels, y.height, y.width, image=n * y.images)
         params = _params(root, x, constants[divisor], emitter)
         emitter.mac(window_command(x, of_one, window, fields), x, of_one, params, ones(emitter))
     image = averages.image_lines * beat
-    runs: list[Run] = []
+    runs: list[GatherRun] = []
     for pixel, divisor in enumerate(itertools.chain.from_iterable(counts)):
         word = number[divisor] * y.images * image + pixel
         if runs and word == runs[-1].first + runs[-1].words:
             runs[-1] = replace(runs[-1], words=runs[-1].words + 1)
         else:
-            runs.append(Run(Source.INPUT, word, 1))
-    chosen = Gather(
+            runs.append(GatherRun(GatherSource.INPUT, word, 1))
+    chosen = EngineGather(
         filled(runs, y.pixels, emitter.sizes),
         y.pixels,
         0,
@@ -143,7 +143,7 @@ def _by_divisor(
 def _on_engine(
     root: Node,
     source: Node,
-    window: Window,
+    window: PoolWindow,
     fields: dict[str, Any],
     constants: UniformParameters,
     emitter: EngineEmitter,
@@ -153,7 +153,7 @@ def _on_engine(
     return windows(root, x, window, fields, _params(root, x, constants, emitter), emitter)
 
 
-def _params(root: Node, x: Images, constants: UniformParameters, emitter: EngineEmitter) -> Line:
+def _params(root: Node, x: MapImages, constants: UniformParameters, emitter: EngineEmitter) -> Line:
     words = PARAMETERS * align(x.channels, CHANNELS)
 
     def line(cut: MacCommand, first: int) -> int:
@@ -185,7 +185,7 @@ def _of_dims(node: Node, last: Node, integers: Node, source: Scale, result: Scal
     return mean_over(last, view, dims, mean, emitter, keepdim=keepdim)
 
 
-def _as_pixels(view: View, dims: tuple[int, ...], *, keepdim: bool) -> Images | None:
+def _as_pixels(view: View, dims: tuple[int, ...], *, keepdim: bool) -> MapImages | None:
     """The images whose pixels are these dimensions, where no copy is needed for that."""
     try:
         if len(view.shape) == 4 and dims == (1, 2) and not keepdim:  # channels are the last of four dimensions
@@ -197,7 +197,7 @@ def _as_pixels(view: View, dims: tuple[int, ...], *, keepdim: bool) -> Images | 
     return None
 
 
-def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
+def _engine_input(source: Node, emitter: EngineEmitter) -> MapImages:
     of_engine(source, "input", emitter.sizes)
     if len(shape(source)) != 4:
         raise RefusedError("an image without a batch dimension is not supported")
