@@ -6,6 +6,7 @@ on a kernel are cycles counted from the sources, or measured on the emulator.
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.frontend.backend import collect_programs, executors_of
+from fpga_dynamo.frontend.backend import collect_programs, executors_of, fpga
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, is_view, module_path
@@ -27,10 +28,12 @@ from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.program import CardTask, KernelTask, Program
 from fpga_dynamo.ir.program import Task as ProgramTask
 from fpga_dynamo.ir.target import Platform
-from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
+from fpga_dynamo.runtime.application import Application, ApplicationError, ApplicationTask, Edge
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
-from fpga_dynamo.runtime.task import ProcessingElement
+from fpga_dynamo.tools.task_results import GraphCall, flat, results_of
+from fpga_dynamo.torch_internals.dynamo import settings
+from fpga_dynamo.torch_internals.pytree import tree_leaves
 from xclbin_build import platform as platforms
 
 GRANULARITIES = ("launch", "layer", "op")
@@ -68,7 +71,9 @@ def task_graph(
         convolutions, products, transforms and complex arithmetic.
 
     The tasks can be run: `task.run(kind, *results of its dependencies)` computes on a kernel or in eager mode, for the
-    given inputs. Raises OptionError for a granularity or platform that does not exist.
+    given inputs; `graph.collect` makes the model's results of what all tasks gave, views behind the last task included.
+    The compilation is one of its own: what has been compiled before stays as it is. Raises OptionError for a
+    granularity or platform that does not exist, ApplicationError if Dynamo finds no graph in the model.
     """
     if granularity not in GRANULARITIES:
         raise OptionError(f"task_graph(granularity=...) must be one of {', '.join(GRANULARITIES)}, not {granularity!r}")
@@ -76,17 +81,43 @@ def task_graph(
     inner = getattr(model, "_orig_mod", model)
     chosen = {"recipe": "signal", **dict(options or {}), "granularity": granularity, "cache": False}
     inference = not (isinstance(inner, torch.nn.Module) and inner.training)
-    with torch.set_grad_enabled(torch.is_grad_enabled() and not inference), collect_programs() as programs:
-        compiled = torch.compile(inner, backend="fpga", dynamic=False, options=chosen)
+    with (
+        torch.set_grad_enabled(torch.is_grad_enabled() and not inference),
+        settings(recompile_limit=1 << 16, accumulated_recompile_limit=1 << 20),
+        collect_programs() as programs,
+    ):
+        compiled = torch.compile(inner, backend=_own_backend(chosen), dynamic=False)
         compiled(*args, **kwargs)
         executors = executors_of(programs)
-        calls = _calls(executors, lambda: compiled(*args, **kwargs))
+        given, calls = _calls(executors, lambda: compiled(*args, **kwargs))
         tasks: list[ApplicationTask] = []
-        for executor in executors:
-            if executor in calls:
-                _append(tasks, _Maker(executor, calls[executor], card, measure).tasks())
-    label = name or next((p.model for p in programs if p.model), "") or getattr(inner, "__name__", "model")
-    return Application(label, _named(tasks), granularity, _source(platform, measure))
+        for number, call in enumerate(calls):
+            calls[number] = replace(call, first=len(tasks))
+            _append(tasks, _Maker(call.executor, call.inputs, card, measure).tasks())
+        results, collect = results_of(given, calls)
+    label = name or next((p.model for p in programs if p.model), "") or getattr(inner, "__name__", type(inner).__name__)
+    if not calls and not _returns_inputs(given, (args, kwargs)):
+        raise ApplicationError(
+            f"task_graph found no graph in {label!r}: Dynamo compiled nothing of it. fpga_dynamo.explain(model, ...) "
+            "says which code is not compiled and why"
+        )
+    return Application(label, _named(tasks), granularity, _source(platform, measure), results, collect)
+
+
+def _own_backend(options: Mapping[str, Any]) -> Callable[..., Any]:
+    """A backend that no code has been compiled for: Dynamo would find its earlier code, and compile nothing."""
+
+    @functools.wraps(fpga)
+    def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return fpga(gm, inputs, options=options)
+
+    return backend
+
+
+def _returns_inputs(given: Any, inputs: Any) -> bool:
+    """Whether a model returns what it gets, as nn.Identity does; it has no graph then."""
+    known = {id(leaf) for leaf in tree_leaves(inputs)}
+    return all(id(leaf) in known for leaf in tree_leaves(given))
 
 
 def _figures(platform: str) -> Platform:
@@ -101,18 +132,22 @@ def _source(platform: str | None, measure: bool) -> str:
     return f"{host}, a53 and a72 by the cost model with estimated figures; kernels: {card}"
 
 
-def _calls(executors: Sequence[Executor], call: Callable[[], Any]) -> dict[Executor, Sequence[Any]]:
-    """The inputs that each gets in a call; only the last of several calls of one counts."""
-    found: dict[Executor, Sequence[Any]] = {}
+def _calls(executors: Sequence[Executor], call: Callable[[], Any]) -> tuple[Any, list[GraphCall]]:
+    """What `call` returns, and the graphs' calls in it; only the last of several calls of one graph counts."""
+    found: dict[Executor, GraphCall] = {}
+
+    def watch(executor: Executor) -> Callable[[Sequence[Any], Any], None]:
+        return lambda given, result: found.update({executor: GraphCall(executor, tuple(given), tuple(flat(result)))})
+
     for executor in executors:
-        executor.watch = lambda given, executor=executor: found.update({executor: tuple(given)})
+        executor.watch = watch(executor)
     try:
         with TraceRecorder():  # under which no call takes a shortcut
-            call()
+            returned = call()
     finally:
         for executor in executors:
             executor.watch = None
-    return found
+    return returned, [found[executor] for executor in executors if executor in found]
 
 
 def _append(tasks: list[ApplicationTask], more: list[ApplicationTask]) -> None:
@@ -122,14 +157,12 @@ def _append(tasks: list[ApplicationTask], more: list[ApplicationTask]) -> None:
     ends = tuple(Edge(index) for index in range(first) if index not in used)
     for task in more:
         moved = tuple(Edge(edge.task + first, edge.bytes) for edge in task.dependencies)
-        tasks.append(
-            replace(task, dependencies=moved or ends, run=_after(task.run, len(ends)) if not moved else task.run)
-        )
+        tasks.append(replace(task, dependencies=moved or ends, run=task.run if moved else _after(task.run, len(ends))))
 
 
-def _after(run: Callable[..., Any] | None, waits: int) -> Callable[..., Any] | None:
+def _after(run: Callable[..., Any], waits: int) -> Callable[..., Any]:
     """`run` without the results of tasks that it only waits for."""
-    return None if run is None else lambda kind, *inputs: run(kind, *inputs[waits:])
+    return lambda kind, *inputs: run(kind, *inputs[waits:])
 
 
 def _named(tasks: Sequence[ApplicationTask]) -> Iterator[ApplicationTask]:
@@ -157,7 +190,7 @@ class _Maker:
         made = []
         with _one_thread(self.measure):
             for index, task in enumerate(program.tasks):
-                executor.run_task(index, values, _host(0))
+                executor.run_task(index, values, executor.host)
                 reads = list(dict.fromkeys(task.reads))
                 crossing: dict[int, int] = {}
                 for node in reads:
@@ -197,7 +230,7 @@ class _Maker:
         if isinstance(task, KernelTask) and not task.kernel.has_cpu:
             seconds, basis = {}, {}
         elif self.measure:
-            seconds["x86"] = _median(lambda: self.executor.run_task(index, list(values), _host(0)))
+            seconds["x86"] = _median(lambda: self.executor.run_task(index, list(values), self.executor.host))
             basis["x86"] = f"measured: median, one thread, {torch.backends.cpu.get_cpu_capability()}"
         if kernel := _kernel(task):
             seconds[kernel], basis[kernel] = self._on_card(index, task, values)
@@ -276,10 +309,6 @@ def _layer(task: ProgramTask) -> str:
     return " ".join(dict.fromkeys(types)) if len(set(types)) <= 3 else f"{types[0]} and {len(types) - 1} more"
 
 
-def _host(index: int) -> ProcessingElement:
-    return ProcessingElement(f"ps{index}", "PS", None, index)
-
-
 def _runner(executor: Executor, inputs: Sequence[Any], index: int, before: Sequence[int]) -> Callable[..., Any]:
     """What runs a task for the results of its dependencies, each the values that that one writes."""
     program: Program = executor.program
@@ -293,7 +322,7 @@ def _runner(executor: Executor, inputs: Sequence[Any], index: int, before: Seque
         for where, given in zip(places, results, strict=True):
             for place, value in zip(where, given, strict=True):
                 values[place] = value
-        executor.run_task(index, values, unit if unit is not None and kind == kernel else _host(0))
+        executor.run_task(index, values, unit if unit is not None and kind == kernel else executor.host)
         return tuple(values[place] for place in writes)
 
     return run

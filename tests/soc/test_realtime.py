@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,10 @@ from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 from fpga_dynamo.runtime.scheduling.policies import LeastWork, make_policy
 from fpga_dynamo.runtime.scheduling.realtime import RealTime, check_cores
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, SchedulerError, Task, TaskGraph
+from fpga_dynamo.tools.cli import main
 from fpga_dynamo.tools.soc.real import measured, overheads, run_real
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.workload import Source, Workload
+from fpga_dynamo.tools.soc.workload import ArrivingApplication, Workload
 from tests.runtime.systems import host, nothing, unit
 from tests.soc.soc_kit import check
 
@@ -33,7 +36,7 @@ def diamond(run: Any = nothing) -> TaskGraph:
 def paced() -> Workload:
     kinds = {"a53": 3e-3, "fft": 1e-3}
     tasks = [ApplicationTask("a", kinds), ApplicationTask("b", kinds, (Edge(0),)), ApplicationTask("c", kinds)]
-    return Workload.of([Source(Application(name, tasks)) for name in ("x", "y")], instances=30)
+    return Workload.of([ArrivingApplication(Application(name, tasks)) for name in ("x", "y")], instances=30)
 
 
 @pytest.mark.parametrize("policy", ["simple", "met", "eft", "etf", "heft_rt", "adaptive", "least_work"])
@@ -136,17 +139,42 @@ def test_tasks_that_run_are_measured_and_give_their_answer() -> None:
     known = measured(system, Application("sum", tasks))
     assert all(0 < min(task.seconds.values()) < 0.1 for task in known.tasks)
     assert known.tasks[1].basis == {"x86": "measured on this machine", "fft": "measured on this machine"}
-    workload = Workload.of([Source(known)], instances=20)
+    workload = Workload.of([ArrivingApplication(known)], instances=20)
     given.clear()
     run = run_real(system, workload, "least_work", rate=200.0)
     assert len(given) == len(run.ended) and all((value == 2).all() and kind == "x86" for kind, value in given)
+
+
+def test_a_policy_of_ones_own_runs_in_real_time() -> None:
+    system, workload = System({"cpus": {"a53": 2}, "accelerators": {"fft": 1}}), paced()
+    run = run_real(system, workload, "tests.soc.test_sweep:Backwards", rate=300.0, paced=True, trace=True)
+    check(run, system, workload, exact=False)
+
+
+def test_bounds_beside_cores_of_this_machine_are_of_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The graph states an hour on a core; here its task takes microseconds."""
+    (tmp_path / "system.toml").write_text("cpus.a53 = 1")
+    row = 'program = "tests.soc.test_realtime:hour"'
+    (tmp_path / "workload.toml").write_text(f"instances = 5\nrate = 500\n[[application]]\n{row}")
+    assert main(["soc", "run", str(tmp_path / "system.toml"), str(tmp_path / "workload.toml"), "--real"]) == 0
+    told = capsys.readouterr().out
+    bound = re.search(r"lower bound of any scheduler: ([0-9.]+) ms", told)
+    assert bound and float(bound[1]) < 1000
+    assert "real time on this machine's cores" in told and "mJ" not in told
+
+
+def hour() -> Application:
+    return Application("hour", [ApplicationTask("a", {"a53": 3600.0}, run=lambda kind: None)])
 
 
 def test_what_a_task_raises_is_raised() -> None:
     def fail(kind: str) -> None:
         raise ValueError("no signal")
 
-    workload = Workload.of([Source(Application("x", [ApplicationTask("a", {"x86": 1e-3}, run=fail)]))], instances=3)
+    failing = Application("x", [ApplicationTask("a", {"x86": 1e-3}, run=fail)])
+    workload = Workload.of([ArrivingApplication(failing)], instances=3)
     with pytest.raises(ValueError, match="no signal"):
         run_real(System({"cpus": {"x86": 1}}), workload, rate=1000.0)
 
@@ -172,7 +200,7 @@ def test_soak() -> None:
             ApplicationTask(f"t{i}", kinds[(i + number) % 3], (Edge(i - 1),) if i else ())
             for i in range(2 + number % 4)
         ]
-        sources.append(Source(Application(f"app{number}", tasks)))
+        sources.append(ArrivingApplication(Application(f"app{number}", tasks)))
     elements_graphs = []
     policy = make_policy("least_work")
     from fpga_dynamo.tools.soc.graphs import task_graph

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import linecache
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +17,14 @@ import pytest
 from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge, save
 from fpga_dynamo.runtime.scheduling.policies import Policy
 from fpga_dynamo.tools.cli import main
-from fpga_dynamo.tools.soc import provenance
+from fpga_dynamo.tools.soc import provenance, watchdog
 from fpga_dynamo.tools.soc.optimum import optimum
 from fpga_dynamo.tools.soc.results import load_results, pareto, saturation
 from fpga_dynamo.tools.soc.sweep import Sweep, run_sweep
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import simulate
-from fpga_dynamo.tools.soc.workload import Arrivals, Source, Workload
+from fpga_dynamo.tools.soc.workload import Arrivals, ArrivingApplication, Workload
 from xclbin_build.documents import tomllib
 
 
@@ -77,14 +80,14 @@ def test_a_study_is_two_commands(study: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_sweep_goes_on_where_it_was(study: Path) -> None:
     sweep, out = Sweep(table(SWEEP), study), study / "out"
-    assert run_sweep(sweep, out, workers=1) == 12
+    assert run_sweep(sweep, out, workers=1) == (12, [])
     whole = sorted((out / "runs.csv").read_text().splitlines())
     lines = (out / "runs.csv").read_text().splitlines(keepends=True)
     (out / "runs.csv").write_text("".join(lines[:6]) + lines[6][:25])  # it was killed as it wrote
-    assert run_sweep(sweep, out, workers=2) == 7
+    assert run_sweep(sweep, out, workers=2) == (7, [])
     assert sorted((out / "runs.csv").read_text().splitlines()) == whole
     assert len(rows(out / "applications.csv")) == 12
-    assert run_sweep(sweep, out) == 0
+    assert run_sweep(sweep, out) == (0, [])
 
 
 PATIENT = """
@@ -149,8 +152,9 @@ def test_results_do_not_depend_on_which_run_ended_first(study: Path) -> None:
 
 
 def test_saturation_and_pareto() -> None:
-    assert saturation([(1, 1.0), (2, 2.0), (4, 5.0)]) == pytest.approx(2 + 2 / 3)
-    assert saturation([(1, 1.0), (2, 2.0)]) is None and saturation([]) is None
+    assert saturation([(1, 1.0), (2, 2.0), (4, 5.0)], 1.0) == pytest.approx(2 + 2 / 3)
+    assert saturation([(1, 1.0), (2, 2.0)], 1.0) is None and saturation([], 1.0) is None
+    assert saturation([(1, 3.5), (2, 4.0)], 1.0) == -math.inf  # it is saturated at the lowest rate
     assert pareto([(1, 5.0), (2, 6.0), (3, 2.0), (3, 1.0)]) == [0, 3]
 
 
@@ -207,9 +211,9 @@ def test_a_report_of_nothing(tmp_path: Path) -> None:
 def test_arrivals_are_as_asked(tmp_path: Path) -> None:
     (tmp_path / "times.txt").write_text("0.5\n0.25\n9\n")
     sources = [
-        Source(radar(), kind="bursts", burst=5),
-        Source(Application("x", radar().tasks), kind="trace", trace=(0.25, 0.5, 9.0)),
-        Source(Application("y", radar().tasks), kind="periodic"),
+        ArrivingApplication(radar(), kind="bursts", burst=5),
+        ArrivingApplication(Application("x", radar().tasks), kind="trace", trace=(0.25, 0.5, 9.0)),
+        ArrivingApplication(Application("y", radar().tasks), kind="periodic"),
     ]
     arrivals = Workload.of(sources, until=1.0).arrivals(300.0, 3)
     by = [arrivals.times[[w == number for w in arrivals.which]] for number in range(3)]
@@ -222,7 +226,7 @@ def test_arrivals_are_as_asked(tmp_path: Path) -> None:
 def test_no_policy_beats_the_optimum(cpus: int) -> None:
     pytest.importorskip("ortools", reason="optimal schedules need ortools")
     system = System({"cpus": {"a53": cpus}, "accelerators": {"fft": 1}, "scheduler": {"decision": "free"}})
-    workload = Workload.of([Source(radar())])
+    workload = Workload.of([ArrivingApplication(radar())])
     arrivals = Arrivals(np.array([0.0, 10e-6, 30e-6]), [0, 0, 0])
     best = optimum(system, [system.compiled(radar())], arrivals, seconds=60)
     runs = [simulate(system, workload, p, arrivals=arrivals) for p in ("eft", "etf", "heft_rt", "least_work")]
@@ -235,7 +239,7 @@ def test_no_policy_beats_the_optimum(cpus: int) -> None:
 def test_too_large_for_an_optimum() -> None:
     pytest.importorskip("ortools", reason="optimal schedules need ortools")
     system = System({"cpus": {"a53": 1}})
-    workload = Workload.of([Source(radar())], instances=500)
+    workload = Workload.of([ArrivingApplication(radar())], instances=500)
     with pytest.raises(StudyError, match="an optimal schedule supports at most"):
         optimum(system, [system.compiled(radar())], workload.arrivals(100.0, 0))
 
@@ -254,3 +258,71 @@ class Wrong(Policy):
 
     def assign(self, ready: Any, pes: Any, now: Any, available: Any) -> Any:
         return "nothing"
+
+
+class Endless(Backwards):
+    name = "endless"
+
+    def assign(self, ready: Any, pes: Any, now: Any, available: Any) -> Any:
+        while True:
+            with contextlib.suppress(Exception):
+                sum(range(1000))
+
+
+def test_a_faulty_policy_fails_its_own_runs(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = study / "out"
+    (study / "sweep.toml").write_text(SWEEP.replace('["eft",', '["tests.soc.test_sweep:Wrong", "eft",'))
+    assert main(["soc", "sweep", str(study), "--out", str(out)]) == 1
+    told = capsys.readouterr().out
+    assert told.count("failed (tests.soc.test_sweep:Wrong, ") == 6 and "12 runs, 18 in all, 6 failed" in told
+    assert {row["policy"] for row in rows(out / "runs.csv")} == {"eft", "least_work"}
+    assert "seed 0, fft 1): policy 'wrong' gave 'nothing'" in told
+    assert main(["soc", "report", str(out)]) == 0
+
+
+def test_a_policy_that_does_not_exist_is_refused_before_any_run(study: Path) -> None:
+    with pytest.raises(StudyError, match="unknown scheduling policy 'least_wrok': did you mean 'least_work'"):
+        Sweep({**table(SWEEP), "policies": ["eft", "least_wrok"]}, study)
+
+
+def test_an_endless_policy_is_stopped() -> None:
+    policy = Endless()
+    sentence = r"policy 'endless' was stopped: one of its decisions took more than 0\.2 s"
+    with pytest.raises(StudyError, match=sentence), watchdog.limited(policy, 0.2):
+        policy.assign((), (), 0.0, {})
+    assert "assign" not in vars(policy)
+
+
+@pytest.mark.parametrize("kind", ["poisson", "periodic", "bursts"])
+def test_instances_are_as_many_as_asked(kind: str) -> None:
+    sources = [
+        ArrivingApplication(replace(radar(), name=name), share, kind, 3) for name, share in (("x", 1.0), ("y", 2.5))
+    ]
+    for seed in range(5):
+        arrivals = Workload.of(sources, instances=100).arrivals(150.0, seed)
+        assert len(arrivals.times) == len(arrivals.which) == 100
+        assert (np.diff(arrivals.times) >= 0).all() and arrivals.times[-1] == pytest.approx(100 / 150, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("ftt", "did you mean 'fft'"), ("gemm", "did you mean 'mmult'"), ("qqqq", "kernels that")]
+)
+def test_an_accelerator_that_no_task_can_use(name: str, hint: str) -> None:
+    with pytest.raises(StudyError, match=f"no task can use '{name}': {hint}.*run on: fft"):
+        System({"cpus": {"a53": 1}, "accelerators": {name: 1}}).unused([radar()])
+    assert System({"cpus": {"a53": 1}, "accelerators": {"zip": 1, "fft": 1}}).unused([radar()]) == ["zip"]
+
+
+def test_what_is_not_said_is_told(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (study / "system.toml").write_text("cpus = {a53 = 1}\naccelerators.zip = 1")
+    (study / "workload.toml").write_text('instances = 20\n[[application]]\ngraph = "radar.json"')
+    files = [str(study / "system.toml"), str(study / "workload.toml")]
+    assert main(["soc", "run", *files]) == 0
+    told = capsys.readouterr().out
+    assert "no rate given: 100 instances per second" in told
+    assert "no task of the workload runs on the accelerator 'zip'" in told
+    assert main(["soc", "run", *files, "--rate", "50"]) == 0
+    assert "no rate given" not in capsys.readouterr().out
+    assert Sweep({key: value for key, value in table(SWEEP).items() if key != "rates"}, study).notes == [
+        "no rates, loads or rate given: 100 instances per second"
+    ]

@@ -180,7 +180,7 @@ def test_tasks_run_one_by_one_on_kernels_or_on_the_host(name: str) -> None:
         for task in graph.tasks:
             on_card = task.kernel and float(torch.rand((), generator=generator)) < share
             inputs = [results[edge.task] for edge in task.dependencies]
-            results.append(task.run(task.kernel if on_card else "a53", *inputs))  # type: ignore[misc]
+            results.append(task.run(task.kernel if on_card else "a53", *inputs))
         wanted = eager(name)
         made = [value for result in results for value in result if isinstance(value, torch.Tensor)]
         alike = [value for value in made if value.numel() == wanted.numel() and value.dtype is wanted.dtype]

@@ -40,7 +40,12 @@ struct event {
     uint64_t order;
     event_kind kind;
     int subject;
-    bool operator>(const event& other) const { return time != other.time ? time > other.time : order > other.order; }
+    // Of what happens at once, arrivals come first, then what was foreseen first: the order of runtime/scheduling/simulate.py.
+    bool operator>(const event& other) const {
+        const bool arrives = kind == event_kind::arrival, other_arrives = other.kind == event_kind::arrival;
+        if (time != other.time) return time > other.time;
+        return arrives != other_arrives ? other_arrives : order > other.order;
+    }
 };
 
 struct bound_task {
@@ -51,7 +56,7 @@ struct bound_task {
 
 struct slot {
     bound_task running{nullptr, 0, 0.0};
-    double since = 0, expected_end = 0, ended = idle;
+    double since = 0, seconds = 0, expected_end = 0, ended = idle;
     std::deque<bound_task> queue;
     double backlog = 0;
 };
@@ -146,7 +151,7 @@ private:
         instance& one = *done.owner;
         result_.busy[pe] += now - here.since;
         if (options_.trace) result_.tasks.push_back({one.number, done.task, pe, here.since, now});
-        policy_->observe(one, done.task, system_.kind_of[pe], now - here.since);
+        policy_->observe(one, done.task, system_.kind_of[pe], here.seconds);  // now - since is not it to the last bit
         here.running.owner = nullptr;
         here.ended = now;
         if (here.queue.empty()) {
@@ -180,7 +185,8 @@ private:
         here.expected_end = now + next.expected;
         available_[pe] = here.expected_end + here.backlog;
         const double seconds = one.graph->total(next.task, kind) + one.crossing_to(next.task, system_.memory_of[kind]);
-        push(begin + seconds * factor(options_, one.number, next.task), event_kind::end, pe);
+        here.seconds = seconds * factor(options_, one.number, next.task);
+        push(begin + here.seconds, event_kind::end, pe);
     }
 
     // A task that is late is expected to take as long again as it is late: busy PEs are never available now.

@@ -6,7 +6,7 @@ injector of `fpga-dynamo soc` take them.
 
 from fpga_dynamo.runtime.application.classes import CPU_CLASSES, CpuClass, cpu_class, scaled_seconds
 from fpga_dynamo.runtime.application.drawing import to_svg
-from fpga_dynamo.runtime.application.graph import Application, ApplicationError, ApplicationTask, Edge
+from fpga_dynamo.runtime.application.graph import Application, ApplicationError, ApplicationTask, Edge, Result
 from fpga_dynamo.runtime.application.text import from_json, load, save, schema, to_json
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "ApplicationTask",
     "CpuClass",
     "Edge",
+    "Result",
     "cpu_class",
     "from_json",
     "load",

@@ -27,6 +27,32 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class Result:
+    """A value that the application gives: all or a view of what a task writes, or of one of its own inputs.
+
+    task: None if no task writes it: an input, a constant, or what Python computes between two graphs of a model.
+    output: which of the task's `outputs`.
+    """
+
+    shape: tuple[int, ...]
+    task: int | None = None
+    output: int = 0
+
+
+@dataclass(frozen=True)
+class NoCode:
+    """Stands for the code of what has only costs, as in a graph that was loaded. Calling it raises ApplicationError."""
+
+    what: str
+
+    def __call__(self, *_: Any) -> Any:
+        raise ApplicationError(
+            f"{self.what} cannot run: it has costs but no code. JSON does not keep code; make the graph with "
+            "fpga_dynamo.task_graph, or give its tasks `run`"
+        )
+
+
+@dataclass(frozen=True)
 class ApplicationTask:
     """A unit of work that runs whole on one processing element.
 
@@ -53,11 +79,21 @@ class ApplicationTask:
     """Bytes of results that the application gives, in the host's memory."""
     basis: Mapping[str, str] = field(default_factory=dict)
     """What the seconds of each kind of unit rest on: "measured", "cycles at 300 MHz", ..."""
-    run: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
-    """Does the work in real time, if this graph can: `run(kind, *inputs)` gives the results. Not part of the JSON.
+    run: Callable[..., Any] = field(default=NoCode(""), compare=False, repr=False)
+    """Does the work in real time: `run(kind, *inputs)` gives the results. Not part of the JSON; without code it raises
+    ApplicationError.
 
     kind: the kind of unit that it was given to; inputs: the results of its dependencies, in their order.
     """
+
+    def __post_init__(self) -> None:
+        if not self.has_code:
+            object.__setattr__(self, "run", NoCode(f"task {self.name!r}"))
+
+    @property
+    def has_code(self) -> bool:
+        """Whether it can run, not only cost."""
+        return not isinstance(self.run, NoCode)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -74,14 +110,27 @@ class Application:
     granularity: str = "kernel"
     source: str = ""
     """Where the figures come from, in a sentence."""
+    results: tuple[Result, ...] = ()
+    """The values that it gives, in order. Empty if nobody has said which."""
+    collect: Callable[[Sequence[Sequence[Any]]], Any] = field(default=NoCode(""), compare=False, repr=False)
+    """Makes the model's results of what `run` of each task gave, in the tasks' order. Not part of the JSON."""
 
     def __init__(
-        self, name: str, tasks: Iterable[ApplicationTask], granularity: str = "kernel", source: str = ""
+        self,
+        name: str,
+        tasks: Iterable[ApplicationTask],
+        granularity: str = "kernel",
+        source: str = "",
+        results: Iterable[Result] = (),
+        collect: Callable[[Sequence[Sequence[Any]]], Any] | None = None,
     ) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "tasks", tuple(tasks))
         object.__setattr__(self, "granularity", granularity)
         object.__setattr__(self, "source", source)
+        object.__setattr__(self, "results", tuple(results))
+        none = NoCode(f"application {name!r}")
+        object.__setattr__(self, "collect", none if collect is None or isinstance(collect, NoCode) else collect)
         if not name:
             raise ApplicationError("an application needs a name")
         if granularity not in GRANULARITIES:
@@ -90,6 +139,12 @@ class Application:
             )
         for index, task in enumerate(self.tasks):
             _check(self, index, task)
+        for number, result in enumerate(self.results):
+            if result.task is not None and not 0 <= result.task < len(self.tasks):
+                raise ApplicationError(
+                    f"application {name!r}: result {number} is of task {result.task}, but there are {len(self.tasks)} "
+                    "tasks, numbered from 0"
+                )
 
     @property
     def successors(self) -> tuple[tuple[int, ...], ...]:

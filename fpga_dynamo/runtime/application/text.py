@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fpga_dynamo.runtime.application.graph import Application, ApplicationError, ApplicationTask, Edge
+from fpga_dynamo.runtime.application.graph import Application, ApplicationError, ApplicationTask, Edge, Result
 from xclbin_build import atomic_file
 from xclbin_build.documents import DocumentError, read_json
 from xclbin_build.schema import Name, NotNegative, Range, SchemaError, Text, check, shown
@@ -48,6 +48,16 @@ class _GraphFields:
     tasks: list[Any]
     granularity: Literal["launch", "layer", "op", "kernel"] = "kernel"
     source: Text = ""
+    results: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _ResultFields:
+    """The fields of a result in the file."""
+
+    shape: _Shape
+    task: Any = None
+    output: _Bytes = 0
 
 
 _TASK_KEYS = {each.name for each in fields(_TaskFields)}
@@ -80,7 +90,7 @@ def to_json(application: Application) -> dict[str, Any]:
             {"task": names[edge.task] if unique else edge.task, "bytes": edge.bytes} for edge in task.dependencies
         ]
         tasks.append(row)
-    return {
+    made = {
         "format": FORMAT,
         "version": VERSION,
         "name": application.name,
@@ -88,6 +98,16 @@ def to_json(application: Application) -> dict[str, Any]:
         "source": application.source,
         "tasks": tasks,
     }
+    if application.results:
+        made["results"] = [_result_row(result, names if unique else None) for result in application.results]
+    return made
+
+
+def _result_row(result: Result, names: list[str] | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"shape": list(result.shape)}
+    if result.task is not None:
+        row |= {"task": result.task if names is None else names[result.task], "output": result.output}
+    return row
 
 
 def from_json(data: Any) -> Application:
@@ -116,7 +136,24 @@ def from_json(data: Any) -> Application:
         check(data, _GraphFields, "")
     except SchemaError as error:
         raise ApplicationError(f"application {shown(name)}: {error}") from error
-    return Application(name, tasks, data.get("granularity", "kernel"), data.get("source", ""))
+    results = [_result(name, number, row, numbers) for number, row in enumerate(data.get("results", []))]
+    return Application(name, tasks, data.get("granularity", "kernel"), data.get("source", ""), results)
+
+
+def _result(name: str, number: int, row: Any, numbers: Mapping[str, int]) -> Result:
+    where = f"application {shown(name)}: result {number}"
+    try:
+        check(row, _ResultFields, "")
+    except SchemaError as error:
+        raise ApplicationError(f"{where}: {error}") from error
+    task = row.get("task")
+    if isinstance(task, str):
+        if task not in numbers:
+            raise ApplicationError(f"{where} is of task {shown(task)}, which does not exist")
+        task = numbers[task]
+    if task is not None and (isinstance(task, bool) or not isinstance(task, int)):
+        raise ApplicationError(f"{where}: task must be a task's name or number, not {shown(task)}")
+    return Result(tuple(row["shape"]), task, row.get("output", 0))
 
 
 def _task(where: str, row: Mapping[str, Any], numbers: Mapping[str, int]) -> ApplicationTask:

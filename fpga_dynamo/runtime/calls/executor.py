@@ -20,7 +20,7 @@ from fpga_dynamo.ir.launch import Form
 from fpga_dynamo.ir.plain_kernels import plain_kernel
 from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.size import Size
-from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, all_finite
+from fpga_dynamo.ir.weights import NotEvaluatedError, NotExactError, NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.kernel_tasks import KernelRunner, on_host
@@ -100,7 +100,8 @@ class Executor:
         self._failures: dict[int, Exception] = {}
         self._forms = [task.form for task in program.card_tasks]
         self.direct: Shortcut | None = None
-        self.watch: Callable[[Sequence[Any]], None] | None = None  # is told the inputs of calls by the whole way
+        # Is told inputs and results of calls by the whole way.
+        self.watch: Callable[[Sequence[Any], Any], None] | None = None
         if self.launchers:
             lifetime.add(self)
 
@@ -142,8 +143,6 @@ class Executor:
 
     def run(self, args: Sequence[Any], forms: Sequence[Form]) -> Any:
         """As a call; `forms`: what the program's launches are at the sizes of `args`."""
-        if self.watch is not None:
-            self.watch(args)
         failure = self._failures.pop(threading.get_ident(), None) if self._failures else None
         values = self.start_values(args)
         if self._parameter is not None:
@@ -155,7 +154,10 @@ class Executor:
         if self.graph is not None:
             self.scheduler.execute(self.graph, Call(values, forms, failure))
         self._lifetime.settle()
-        return self.program.result(*[values[place] for place in self._result_reads])
+        result = self.program.result(*[values[place] for place in self._result_reads])
+        if self.watch is not None:
+            self.watch(args, result)
+        return result
 
     def start_values(self, args: Sequence[Any]) -> Values:
         """What the nodes give before any task has run, by place (:meth:`place`), for the graph's inputs."""
@@ -172,6 +174,11 @@ class Executor:
         assert self.graph is not None, "the program has tasks"
         resources = self.graph.tasks[index].resources
         return next((pe for pe in self.scheduler.pes if pe.kernel is not None and pe.resource in resources), None)
+
+    @property
+    def host(self) -> ProcessingElement:
+        """The processor core on which `run_task` runs a task in eager mode."""
+        return ProcessingElement("ps0", "PS", None, 0)
 
     def run_task(self, index: int, values: Values, pe: ProcessingElement) -> None:
         """Runs one task on `pe` for values that its dependencies have written, past the scheduler."""
@@ -302,7 +309,7 @@ class Executor:
                 self.direct.open(binding, inputs, parameters)
             return results
 
-        def leave_to_eager(why: str) -> None:
+        def fall_back(why: str) -> None:
             self._left.add(task)
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
@@ -312,8 +319,8 @@ class Executor:
                 self._write(values, writes, run_in_eager(values), task.nodes)
                 return
             try:
-                results = or_else(lambda: launch(call, pe.index), leave_to_eager, self.case)
-            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError) as error:
+                results = or_else(lambda: launch(call, pe.index), fall_back, self.case)
+            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError, NotEvaluatedError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
                 if results is None:

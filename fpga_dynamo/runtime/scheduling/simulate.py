@@ -21,7 +21,7 @@ from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.observe.trace import ApplicationEvent, DecisionEvent, PathLike, TaskEvent, TraceRecorder
 from fpga_dynamo.runtime.scheduling.arrivals import Arrivals, At, check_times
 from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
-from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
+from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Occupation
 from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
 
@@ -99,11 +99,15 @@ def simulate(
     seeded = isinstance(policy, str) and policy.strip().lower() == "random"
     options = {"seed": seed} if seeded else {}
     dispatcher = Dispatcher(pes, make_policy(policy, **options))
+    dispatcher.policy.simulated()
     simulation = _Simulation(dispatcher, duration, random.Random(seed), decision or DecisionCost())
     for number, (graph, source) in enumerate(zip(graphs, sources, strict=True)):
         # Each graph has its own stream of random numbers, so that adding a graph leaves the arrivals of others alone.
         simulation.inject(graph, source.times(random.Random(f"{seed}/{number}")))
     return simulation.run()
+
+
+_Event = Frame | tuple[Occupation, float, float] | Callable[[float], None]
 
 
 class _Simulation:
@@ -116,13 +120,13 @@ class _Simulation:
         self.cost = cost
         self.deciding = False  # a round is under way
         self.ticking = False  # the next multiple of the period is among the events
-        self.ended: dict[Slot, float] = {}  # when the last task of a slot did
+        self.ended: dict[Occupation, float] = {}  # when the last task of a slot did
         self.changed: float | None = None  # since when there is something to decide
         self.trace = TraceRecorder(origin=0.0)
         self.trace.declare(dispatcher.pes)
-        # (time, order of insertion, what happens): a frame arrives, a slot's task ends that started at a time, or
-        # something is called with the time.
-        self.events: list[tuple[float, int, Frame | tuple[Slot, float] | Callable[[float], None]]] = []
+        # (time, order of insertion, what happens): a frame arrives, a slot's task ends that started at a time and took
+        # so many seconds, or something is called with the time.
+        self.events: list[tuple[float, int, _Event]] = []
         self.order = itertools.count()
         self.applications = itertools.count(1)
         self.first_starts: dict[Frame, float] = {}
@@ -135,7 +139,7 @@ class _Simulation:
         for time in times:
             self._at(time, Frame(graph, None, time))
 
-    def _at(self, time: float, what: Frame | tuple[Slot, float] | Callable[[float], None]) -> None:
+    def _at(self, time: float, what: _Event) -> None:
         heapq.heappush(self.events, (time, next(self.order), what))
 
     def run(self) -> SimulationResult:
@@ -218,7 +222,7 @@ class _Simulation:
         if self.changed is None or not self.dispatcher.ready:  # until then there was nothing to decide
             self.changed = now
 
-    def _start(self, slot: Slot, now: float) -> None:
+    def _start(self, slot: Occupation, now: float) -> None:
         item = slot.running
         assert item is not None
         self.first_starts.setdefault(item.frame, now)
@@ -228,9 +232,9 @@ class _Simulation:
                 f"the model of durations gives {seconds!r} s for task {item.task.name!r} on {slot.pe.name!r}: a finite "
                 f"number >= 0 is needed"
             )
-        self._at(now + seconds, (slot, now))
+        self._at(now + seconds, (slot, now, float(seconds)))
 
-    def _complete(self, slot: Slot, started: float, now: float) -> None:
+    def _complete(self, slot: Occupation, started: float, seconds: float, now: float) -> None:
         item = slot.running
         assert item is not None
         frame, pe, task = item.frame, slot.pe, item.task
@@ -238,7 +242,7 @@ class _Simulation:
         program = frame.graph.name
         self.trace.add(TaskEvent(frame.application, program, task.name, pe.name, started, now, task.arguments))
         self.busy_seconds[pe.name] += now - started
-        self.dispatcher.policy.observe(task, pe, now - started)
+        self.dispatcher.policy.observe(task, pe, seconds)  # now - started is not it to the last bit
         self.last = now
         self.ended[slot] = now
         if self.dispatcher.release(slot, item, now):

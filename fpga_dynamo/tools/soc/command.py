@@ -14,10 +14,11 @@ from rich.table import Table
 from xclbin_build.arguments import MOST_SEED, output_file, output_folder, positive_number, whole
 
 if TYPE_CHECKING:
-    from fpga_dynamo.tools.soc.outcome import Run
+    from fpga_dynamo.tools.soc.outcome import RunOutcome
     from fpga_dynamo.tools.soc.system import System
 
-DONE = 0
+DONE, SOME_RUNS_FAILED = 0, 1
+HERE = "real time on this machine's cores"
 _console = Console(soft_wrap=True)
 
 
@@ -55,7 +56,10 @@ def add_commands(commands: Any) -> None:
     report = actions.add_parser("report", help="write report.html into the folder of a sweep")
     report.add_argument("folder", type=Path, metavar="DIR", help="folder that the sweep wrote")
     report.add_argument(
-        "--figures", type=output_folder, metavar="DIR", help="also write the figures as SVG to this folder"
+        "--figures",
+        type=output_folder,
+        metavar="DIR",
+        help="also write the figures to this folder, as SVG, PDF and PNG, with their CSV",
     )
     report.set_defaults(action=_report)
 
@@ -77,9 +81,19 @@ def _run(arguments: argparse.Namespace) -> int:
     system = System(read(arguments.system))
     workload = Workload(read(arguments.workload), arguments.workload.parent)
     trace = bool(arguments.trace or arguments.gantt)
+    for name in system.unused(workload.applications):
+        _say(f"no task of the workload runs on the accelerator {name!r}")
+    if arguments.rate is None and not workload.has_rate:
+        _say(f"no rate given: {workload.rate:g} instances per second")
+    clock = "virtual time"
     if arguments.real:
-        from fpga_dynamo.tools.soc.real import run_real
+        from fpga_dynamo.tools.soc.graphs import can_run
+        from fpga_dynamo.tools.soc.real import calibrated, run_real
 
+        clock = "real time, paced tasks"
+        if not arguments.paced and all(map(can_run, workload.applications)):
+            clock = HERE
+            workload = calibrated(system, workload)
         run = run_real(
             system, workload, arguments.policy, arguments.rate, arguments.seed, paced=arguments.paced, trace=trace
         )
@@ -88,17 +102,17 @@ def _run(arguments: argparse.Namespace) -> int:
 
         run = simulate(system, workload, arguments.policy, arguments.rate, arguments.seed, trace=trace)
     policy = system.policy if arguments.policy is None else arguments.policy
-    _show(run, system, policy, "real" if arguments.real else "virtual")
+    _show(run, system, policy, clock)
     for path, write in ((arguments.trace, "save"), (arguments.gantt, "gantt")):
         if path is not None and run.trace is not None:
             _console.print(f"wrote {getattr(run.trace, write)(path)}", highlight=False, markup=False)
     return DONE
 
 
-def _show(run: Run, system: System, policy: str, clock: str) -> None:
+def _show(run: RunOutcome, system: System, policy: str, clock: str) -> None:
     import numpy as np
 
-    table = Table(title=escape(f"{system.title}, {policy}, {clock} time"))
+    table = Table(title=escape(f"{system.title}, {policy}, {clock}"))
     for title in ("application", "instances", "alone (ms)", "mean (ms)", "median", "95 %", "99 %"):
         table.add_column(title, justify="left" if title == "application" else "right")
     for number, name in enumerate(run.applications):
@@ -116,7 +130,9 @@ def _show(run: Run, system: System, policy: str, clock: str) -> None:
     facts.add_row("busy", escape(", ".join(f"{name} {seconds / span:.0%}" for name, seconds in run.busy.items())))
     per_task, share = run.deciding / max(run.assignments, 1) * 1e6, run.deciding / span
     facts.add_row("scheduling", f"{run.rounds} decisions, {per_task:.2f} us per task, {share:.2%} of the time")
-    facts.add_row("energy", f"{run.joules:.4g} J, {run.joules / max(len(run.responses), 1) * 1e3:.4g} mJ per instance")
+    if clock != HERE:  # of which the watts of the system's cores say nothing
+        each = run.joules / max(len(run.responses), 1) * 1e3
+        facts.add_row("energy", f"{run.joules:.4g} J, {each:.4g} mJ per instance")
     _console.print(facts)
 
 
@@ -128,23 +144,30 @@ def _sweep(arguments: argparse.Namespace) -> int:
         write_parquet(arguments.out, check=True)
     sweep = load_sweep(arguments.sweep)
     again = sweep.made_again(arguments.out)
-    if again:
-        _console.print(again, highlight=False, markup=False)
+    for note in [*([again] if again else []), *sweep.notes]:
+        _say(note)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress:
         task = progress.add_task("runs", total=None)
-        count = run_sweep(
+        count, failures = run_sweep(
             sweep,
             arguments.out,
             arguments.jobs,
             lambda done, total: progress.update(task, completed=done, total=total),
         )
-    write_gantt(sweep, arguments.out)
+    for failure in failures:
+        _say(str(failure))
+    write_gantt(sweep, arguments.out, {failure.point.policy for failure in failures})
     if arguments.parquet:
         write_parquet(arguments.out)
     total = sum(1 for _ in sweep.points())
-    _console.print(f"{count} runs, {total} in all, in {arguments.out}", highlight=False, markup=False)
-    return DONE
+    failed = f", {len(failures)} failed" if failures else ""
+    _say(f"{count} runs, {total} in all{failed}, in {arguments.out}")
+    return SOME_RUNS_FAILED if failures else DONE
+
+
+def _say(sentence: str) -> None:
+    _console.print(sentence, highlight=False, markup=False)
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ GANTT = "gantt.json"
 SCHEDULES, MOST_TASKS = 6, 4000
 
 
-def write_gantt(sweep: Sweep, folder: Path) -> Path:
-    """Schedules of the largest system at the middle rate, one for each policy."""
+def write_gantt(sweep: Sweep, folder: Path, without: Collection[str] = ()) -> Path:
+    """Schedules of the largest system at the middle rate, one for each policy but those of `without`, which failed."""
     points = list(sweep.points())
     number = max(range(len(sweep.systems)), key=lambda n: (len(sweep.systems[n].pes), n))
     mine = [point for point in points if point.system == number]
@@ -27,7 +28,7 @@ def write_gantt(sweep: Sweep, folder: Path) -> Path:
     middle = rates[len(rates) // 2]
     first: dict[str, Point] = {}
     for point in mine:
-        if point.rate == middle:
+        if point.rate == middle and point.policy not in without:
             first.setdefault(point.policy, point)
     schedules = [_schedule(sweep, point) for point in list(first.values())[:SCHEDULES]]
     path = folder / GANTT

@@ -1,136 +1,120 @@
-"""The figures of a report. Each function gives a matplotlib figure, or None if the sweep has nothing to show in it."""
+"""The figures of a report. Each function draws all systems and policies of a sweep; it gives one drawing or several, or
+none if the sweep has nothing to show in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from fpga_dynamo.plotting import Figure, FigureCanvasAgg
-from fpga_dynamo.tools.soc.results import Results, Row, pareto, saturation
+from fpga_dynamo.tools.soc.drawing import (
+    COLOURS,
+    SIZE,
+    Curve,
+    Drawing,
+    equal_axes,
+    figure,
+    legend,
+    lines,
+    panels,
+    style,
+)
+from fpga_dynamo.tools.soc.results import Results, Row, pareto
 
-COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0")
-MOST_PANELS = 12
-_MARKERS = "osD^vP*X<>"
-
-
-def _figure(panels: int, width: float = 3.6, height: float = 2.7) -> tuple[Figure, list[Any]]:
-    columns = min(3, max(panels, 1))
-    lines = -(-panels // columns)
-    figure = Figure(figsize=(width * columns + 0.4, height * lines + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(lines, columns, squeeze=False)
-    flat = [ax for line in axes for ax in line]
-    for ax in flat[panels:]:
-        ax.set_visible(False)
-    for ax in flat:
-        ax.grid(color="0.92")
-        ax.tick_params(labelsize=7)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-    return figure, flat[:panels]
+PANELS = 12
+"""Of one drawing; more systems or policies make more drawings."""
+FRONT_LOAD = 0.8
+"""Systems are compared at the highest common rate that is at most so much of the least capacity."""
 
 
-def _lines(ax: Any, curves: Sequence[tuple[str, Sequence[tuple[float, float]]]], logarithmic: bool = True) -> None:
-    for number, (label, curve) in enumerate(curves):
-        if curve:
-            style = {"color": COLOURS[number % len(COLOURS)], "marker": _MARKERS[number % len(_MARKERS)]}
-            ax.plot(*zip(*curve, strict=True), label=label, markersize=3, linewidth=1.2, **style)
-    if logarithmic and any(value > 0 for _, curve in curves for _, value in curve):
-        ax.set_yscale("log")
-    ax.set_xlabel("injected (1/s)", fontsize=7)
+def parts(values: Iterable[Any], size: int) -> list[list[Any]]:
+    """The values in lists of at most so many."""
+    every = list(values)
+    return [every[first : first + size] for first in range(0, len(every), size)]
 
 
-def _legend(figure: Figure, ax: Any) -> None:
-    handles, labels = ax.get_legend_handles_labels()
-    if handles:
-        longest = max(map(len, labels)) + 6  # characters, with the line before them
-        columns = max(1, min(len(labels), int(figure.get_figwidth() * 16 / longest)))
-        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=7)
+def response_by_system(results: Results) -> list[Drawing]:
+    """Mean response against rate: a panel for each system, a line for each policy, a dotted line where it saturates."""
+    return [_responses(results, systems) for systems in parts(results.systems, PANELS)]
 
 
-def response_by_system(results: Results) -> Figure | None:
-    """Mean response against rate: a panel for each system, a line for each policy, a tick where it saturates."""
-    systems = spread(results.systems, MOST_PANELS)
-    figure, axes = _figure(len(systems))
+def _responses(results: Results, systems: Sequence[int]) -> Drawing:
+    drawing, axes = figure(len(systems))
     for ax, system in zip(axes, systems, strict=True):
-        curves = [(policy, results.curve("mean_ms", system=system, policy=policy)) for policy in results.policies]
-        _lines(ax, curves)
-        for number, (_, curve) in enumerate(curves):
-            knee = saturation(curve)
-            if knee is not None:
-                ax.axvline(knee, color=COLOURS[number % len(COLOURS)], linewidth=0.8, linestyle=":")
+        lines(
+            drawing,
+            ax,
+            results.title(system),
+            [(p, results.estimates("mean_ms", system=system, policy=p)) for p in results.policies],
+        )
+        for number, policy in enumerate(results.policies):
+            knee = results.saturation(system, policy)
+            if knee is not None and knee > 0:
+                ax.axvline(knee, color=style(number)["color"], linewidth=0.8, linestyle=":")
         bound = results.curve("bound_ms", system=system, policy=results.policies[0])
         ax.plot(*zip(*bound, strict=True), color="0.6", linewidth=0.8, linestyle="--", label="lower bound")
-        ax.set_title(results.title(system), fontsize=8)
-        ax.set_ylabel("mean response (ms)", fontsize=7)
-    _legend(figure, axes[0])
-    return figure
+        drawing.rows += [(results.title(system), "lower bound", rate, value, "", "") for rate, value in bound]
+        ax.set_ylim(bottom=min(ax.get_ylim()[0], min((value for _, value in bound if value > 0), default=1.0) / 1.6))
+        ax.set_ylabel("mean response (ms)", fontsize=SIZE)
+    equal_axes(axes)
+    legend(drawing, axes[0])
+    return drawing
 
 
-Curve = tuple[str, Sequence[tuple[float, float]]]
-"""A label, and (rate, value) of each rate."""
-
-
-def _panels(panels: Mapping[str, Sequence[Curve]], unit: str, linear: Collection[str] = ()) -> Figure:
-    """A panel for each title, with a line for each curve. linear: titles of panels without a logarithmic axis."""
-    figure, axes = _figure(len(panels))
-    for ax, (title, curves) in zip(axes, panels.items(), strict=True):
-        _lines(ax, curves, title not in linear)
-        ax.set_title(title, fontsize=8)
-        ax.set_ylabel(unit, fontsize=7)
-    _legend(figure, axes[0])
-    return figure
-
-
-def execution_by_application(results: Results) -> Figure | None:
+def execution_by_application(results: Results) -> list[Drawing]:
     """Execution time of each application against rate, on the richest system: a line for each policy."""
     system = results.richest()
 
     def curves(name: str) -> list[Curve]:
-        of = results.application_curve
+        of = results.application_estimates
         return [(policy, of(name, "execution_ms", system=system, policy=policy)) for policy in results.policies]
 
     names = dict.fromkeys(row["application"] for row in results.applications)
-    return _panels({name: curves(name) for name in names}, "execution (ms)")
+    return [panels({name: curves(name) for name in part}, "execution (ms)") for part in parts(names, PANELS)]
 
 
-def response_by_policy(results: Results) -> Figure | None:
+def response_by_policy(results: Results) -> list[Drawing]:
     """Mean response against rate: a panel for each policy, a line for each system."""
     if len(results.systems) < 2:
-        return None
-    systems = spread(results.systems, len(COLOURS))
-    panels = {
-        policy: [(results.title(s), results.curve("mean_ms", system=s, policy=policy)) for s in systems]
-        for policy in results.policies
-    }
-    return _panels(panels, "mean response (ms)")
+        return []
+    return [
+        panels(
+            {
+                policy: [(results.title(s), results.estimates("mean_ms", system=s, policy=policy)) for s in systems]
+                for policy in results.policies
+            },
+            "mean response (ms)",
+            equal=True,
+        )
+        for systems in parts(results.systems, 3 * len(COLOURS))
+    ]
 
 
-def percentiles(results: Results) -> Figure | None:
+def percentiles(results: Results) -> list[Drawing]:
     """Percentiles of the response on the richest system: a panel for each policy."""
     system = results.richest()
     columns = (("median", "p50_ms"), ("95 %", "p95_ms"), ("99 %", "p99_ms"))
-    panels = {
-        policy: [(label, results.curve(column, system=system, policy=policy)) for label, column in columns]
+    every = {
+        policy: [(label, results.estimates(column, system=system, policy=policy)) for label, column in columns]
         for policy in results.policies
     }
-    return _panels(panels, "response (ms)")
+    return [panels({name: every[name] for name in part}, "response (ms)", equal=True) for part in parts(every, PANELS)]
 
 
 _Columns = Mapping[str, str | Callable[[Row], float]]
 
 
-def _by_rate(results: Results, columns: _Columns, linear: Collection[str] = ()) -> Figure:
+def _by_rate(results: Results, columns: _Columns, linear: Collection[str] = ()) -> list[Drawing]:
     """A panel for each column of the richest system's runs, by its title, with a line for each policy."""
     system = results.richest()
-    panels = {
-        title: [(policy, results.curve(column, system=system, policy=policy)) for policy in results.policies]
-        for title, column in columns.items()
-    }
-    return _panels(panels, "", linear)
+    drawing, axes = figure(len(columns))
+    for ax, (title, column) in zip(axes, columns.items(), strict=True):
+        curves = [(policy, results.estimates(column, system=system, policy=policy)) for policy in results.policies]
+        lines(drawing, ax, title, curves, title not in linear)
+    legend(drawing, axes[0])
+    return [drawing]
 
 
-def utilisation(results: Results) -> Figure | None:
+def utilisation(results: Results) -> list[Drawing]:
     """How busy the units of the richest system are, and what it serves."""
     columns = {
         "processor cores busy (share)": "busy_cpu",
@@ -145,13 +129,13 @@ def _millijoules(row: Row) -> float:
     return float(row["joules"] / max(row["instances"], 1) * 1e3)
 
 
-def energy(results: Results) -> Figure | None:
+def energy(results: Results) -> list[Drawing]:
     """Energy of an instance and power of the richest system."""
     columns: _Columns = {"energy per instance (mJ)": _millijoules, "power (W)": "watts"}
     return _by_rate(results, columns, linear=columns)
 
 
-def overhead(results: Results) -> Figure | None:
+def overhead(results: Results) -> list[Drawing]:
     """What scheduling costs on the richest system."""
     columns = {
         "scheduling time per task (us)": "us_a_decision",
@@ -161,45 +145,70 @@ def overhead(results: Results) -> Figure | None:
     return _by_rate(results, columns, linear=["scheduler busy (share)"])
 
 
-def fronts(results: Results) -> Figure | None:
-    """Systems at the highest rate that all have been run at: size and energy against response, Pareto fronts."""
+def fronts(results: Results) -> list[Drawing]:
+    """Systems at one load below every capacity: size and energy against response, and the Pareto fronts."""
     if len(results.systems) < 2:
-        return None
-    policies = spread(results.policies, 4)
-    figure, axes = _figure(2 * len(policies))
-    for row, policy in enumerate(policies):
-        response, joules = {}, {}
+        return []
+    return [_fronts(results, policies) for policies in parts(results.policies, PANELS // 2)]
+
+
+def front_rate(results: Results, system: int, policy: str) -> float | None:
+    """The highest rate of a system's runs of at most 0.8 of the least capacity; its lowest if all are higher."""
+    least = min(float(row["capacity"]) for row in results.runs)
+    rates = sorted({row["rate"] for row in results.runs if (row["system"], row["policy"]) == (system, policy)})
+    below = [rate for rate in rates if rate <= FRONT_LOAD * least]
+    return (below[-1] if below else rates[0]) if rates else None
+
+
+def _fronts(results: Results, policies: Sequence[str]) -> Drawing:
+    drawing, axes = figure(2 * len(policies))
+    for number, policy in enumerate(policies):
+        response: dict[int, float] = {}
+        joules: dict[int, float] = {}
+        rate = 0.0
         for system in results.systems:
-            curve = results.curve("mean_ms", system=system, policy=policy)
-            of_energy = results.curve(_millijoules, system=system, policy=policy)
-            if curve:
-                response[system], joules[system] = curve[-1][1], of_energy[-1][1]
+            found = front_rate(results, system, policy)
+            if found is not None:
+                rate = found
+                response[system] = dict(results.curve("mean_ms", system=system, policy=policy))[rate]
+                joules[system] = dict(results.curve(_millijoules, system=system, policy=policy))[rate]
+        sizes = {system: float(results.units(system)) for system in response}
         for ax, label, value in (
-            (axes[2 * row], "processing elements", {s: float(results.units(s)) for s in response}),
-            (axes[2 * row + 1], "energy per instance (mJ)", joules),
+            (axes[2 * number], "processing elements", sizes),
+            (axes[2 * number + 1], "energy per instance (mJ)", joules),
         ):
-            points = [(value[s], response[s]) for s in response]
-            ax.plot(*zip(*points, strict=True), "o", color="0.75", markersize=4)
-            front = pareto(points)
-            ax.plot(*zip(*(points[i] for i in front), strict=True), "o-", color=COLOURS[0], markersize=4, linewidth=1)
-            for i in front:
-                name = results.title(list(response)[i])
-                ax.annotate(name, points[i], fontsize=5, xytext=(3, 3), textcoords="offset points")
-            ax.set(yscale="log")
-            ax.set_xlabel(label, fontsize=7)
-            ax.set_ylabel("mean response (ms)", fontsize=7)
-            ax.set_title(policy, fontsize=8)
-    return figure
+            _front(
+                results, drawing, ax, f"{policy}, {rate:.4g}/s", label, [(value[s], response[s], s) for s in response]
+            )
+    equal_axes(axes)
+    return drawing
 
 
-def spread(values: Sequence[Any], most: int) -> list[Any]:
-    """At most so many of the values, the first and the last among them."""
-    if len(values) <= most:
-        return list(values)
-    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
+def _front(
+    results: Results, drawing: Drawing, ax: Any, title: str, label: str, systems: Sequence[tuple[float, float, int]]
+) -> None:
+    """Points, and the front with numbers, which a key names: names at the points would cover each other."""
+    points = [(x, y) for x, y, _ in systems]
+    front = pareto(points)
+    ax.plot(*zip(*points, strict=True), "o", color="0.75", markersize=4)
+    ax.plot(*zip(*(points[i] for i in front), strict=True), "-", color=COLOURS[0], linewidth=1)
+    for number, i in enumerate(front):
+        name = f"{number + 1}: {results.title(systems[i][2])}"
+        ax.plot(*points[i], "o", color=COLOURS[0], markersize=4, label=name)
+        offset = (3, -8 if number % 2 else 3)  # neighbours that nearly coincide have numbers above and below
+        ax.annotate(str(number + 1), points[i], fontsize=SIZE - 1, xytext=offset, textcoords="offset points")
+    for i, (x, y, system) in enumerate(systems):
+        drawing.rows.append((f"{title}: {label}", results.title(system), x, y, "front" if i in front else "", ""))
+    if front:
+        where = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.18)}
+        ax.legend(fontsize=SIZE - 2, frameon=False, handlelength=0, markerscale=0, ncols=2, **where)
+    ax.set(yscale="log")
+    ax.set_xlabel(label, fontsize=SIZE)
+    ax.set_ylabel("mean response (ms)", fontsize=SIZE)
+    ax.set_title(title, fontsize=SIZE + 1)
 
 
-FIGURES: tuple[tuple[str, Callable[[Results], Figure | None]], ...] = (
+FIGURES: tuple[tuple[str, Callable[[Results], list[Drawing]]], ...] = (
     ("response-by-system", response_by_system),
     ("response-by-policy", response_by_policy),
     ("execution-by-application", execution_by_application),

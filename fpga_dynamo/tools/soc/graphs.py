@@ -12,7 +12,7 @@ from fpga_dynamo.tools.soc.system import System
 
 def can_run(application: Application) -> bool:
     """Whether its tasks have something to do, not only costs."""
-    return all(task.run is not None for task in application.tasks)
+    return all(task.has_code for task in application.tasks)
 
 
 def task_graph(system: System, application: Application, paced: bool = True, extra: float = 0.0) -> TaskGraph:
@@ -27,7 +27,7 @@ def task_graph(system: System, application: Application, paced: bool = True, ext
                 costs[unit.kind] = cost + extra
                 if moved:
                     transfers[unit.kind] = moved
-        if paced or task.run is None:
+        if paced or not task.has_code:
             run = pace({kind: cost + transfers.get(kind, 0.0) for kind, cost in costs.items()})
         else:
             run = _work(index, task, of)
@@ -47,7 +47,6 @@ def pace(seconds: Mapping[str, float]) -> Callable[[ProcessingElement, Frame], N
 
 def _work(index: int, task: ApplicationTask, of: Mapping[str, str]) -> Callable[[ProcessingElement, Frame], None]:
     work = task.run
-    assert work is not None
     before = [edge.task for edge in task.dependencies]
 
     def run(pe: ProcessingElement, frame: Frame) -> None:

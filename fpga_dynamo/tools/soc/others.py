@@ -14,9 +14,10 @@ from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 from fpga_dynamo.runtime.scheduling.simulate import simulate, stated_duration, varied_duration
 from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.graphs import task_graph
-from fpga_dynamo.tools.soc.outcome import Run, energy, processing_elements
+from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
+from fpga_dynamo.tools.soc.watchdog import limited
 from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 from fpga_dynamo.tools.zoo import resolve
 
@@ -30,8 +31,14 @@ def find_policy(name: str) -> Policy:
 
 
 def simulate_other(
-    system: System, workload: Workload, policy: str, seed: int, cost: DecisionCost, trace: bool, arrivals: Arrivals
-) -> Run:
+    system: System,
+    workload: Workload,
+    policy: str,
+    seed: int,
+    cost: DecisionCost,
+    trace: bool,
+    arrivals: Arrivals,
+) -> RunOutcome:
     """See `virtual.simulate`; a decision is counted as a look at each pair of a ready task and a processing element.
 
     Durations that vary are drawn in the order of the tasks' starts, so they differ between policies.
@@ -50,10 +57,11 @@ def simulate_other(
     sources = [At(*arrivals.times[which == number].tolist()) for number in range(len(graphs))]
     elements = processing_elements(system)
     duration = varied_duration(workload.spread) if workload.spread else stated_duration
-    result = simulate(
-        graphs, elements, find_policy(policy), sources, seed=random.Random(seed).getrandbits(32), duration=duration,
-        decision=cost,
-    )  # fmt: skip
+    rule = find_policy(policy)
+    with limited(rule):
+        result = simulate(
+            graphs, elements, rule, sources, seed=random.Random(seed).getrandbits(32), duration=duration, decision=cost
+        )
     # Instances of one graph come in the order of their arrival.
     events = [iter([e for e in result.trace.applications if e.program == graph.name]) for graph in graphs]
     ordered = [next(events[number]) for number in arrivals.which]
@@ -64,10 +72,9 @@ def simulate_other(
     end = max((event.stop for event in ordered), default=0.0)
     decisions = result.trace.decisions
     count = len(elements)
-    rule = find_policy(policy)
     deciding = sum(cost.seconds(rule.evaluations(one.queued, count), one.assigned) for one in decisions)
     compiled = [system.compiled(application) for application in workload.applications]
-    return Run(
+    return RunOutcome(
         [graph.name for graph in graphs],
         arrivals,
         np.array([event.start for event in ordered]),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
 from jinja2 import Environment
 
-from fpga_dynamo.plotting import Figure, rc_context
+from fpga_dynamo.tools.soc.drawing import FORMATS, Drawing
 from fpga_dynamo.tools.soc.export import GANTT, read_gantt
 from fpga_dynamo.tools.soc.figures import FIGURES
 from fpga_dynamo.tools.soc.results import SATURATED, Results, load_results
@@ -19,20 +19,20 @@ from xclbin_build import atomic_file
 _TEMPLATE = Path(__file__).with_name("report.html.j2")
 
 
-def write_report(folder: Path, svg: Path | None = None) -> Path:
-    """Writes `report.html` into the folder of a sweep, and the figures as SVG files into another one if asked."""
+def write_report(folder: Path, out: Path | None = None) -> Path:
+    """Writes `report.html` into the folder of a sweep.
+
+    out: a folder for each figure as SVG, PDF and PNG, with the CSV of what it shows.
+    """
     results = load_results(folder)
     figures = []
     for name, draw in FIGURES:
-        figure = draw(results)
-        if figure is None:
-            continue
-        image = _svg(figure)
-        if svg is not None:
-            svg.mkdir(parents=True, exist_ok=True)
-            atomic_file.write(svg / f"{name}.svg", image)
         text = " ".join((draw.__doc__ or "").split())
-        figures.append({"name": name, "text": text, "image": base64.b64encode(image).decode()})
+        for number, drawing in enumerate(draw(results), start=1):
+            label = name if number == 1 else f"{name}-{number}"
+            if out is not None:
+                _write(drawing, out, label)
+            figures.append({"name": label, "text": text, "image": base64.b64encode(drawing.image("svg")).decode()})
     gantt = folder / GANTT
     page = (
         Environment(autoescape=True)
@@ -42,6 +42,8 @@ def write_report(folder: Path, svg: Path | None = None) -> Path:
             figures=figures,
             saturation=saturation_table(results),
             best=best_table(results),
+            pairs=pairs_table(results),
+            sampling=_sampling(results),
             runs=len(results.runs),
             saturated=SATURATED,
             gantt=_script(read_gantt(gantt)) if gantt.exists() else "null",
@@ -57,10 +59,30 @@ def saturation_table(results: Results) -> list[list[str]]:
     rows = [["system", "capacity (1/s)", *results.policies]]
     for system in results.systems:
         capacity = next(row["capacity"] for row in results.runs if row["system"] == system)
-        knees = [results.saturation(system, policy) for policy in results.policies]
-        rows.append(
-            [results.title(system), f"{capacity:.4g}", *("-" if knee is None else f"{knee:.4g}" for knee in knees)]
-        )
+        lowest = min(row["rate"] for row in results.runs if row["system"] == system)
+        knees = [_knee(results.saturation(system, policy), lowest) for policy in results.policies]
+        rows.append([results.title(system), f"{capacity:.4g}", *knees])
+    return rows
+
+
+def _knee(rate: float | None, lowest: float) -> str:
+    if rate is None:
+        return "-"
+    return f"below {lowest:.4g}" if rate < lowest else f"{rate:.4g}"
+
+
+def pairs_table(results: Results) -> list[list[str]]:
+    """Mean response of each policy over that of the best one on average, with its 95 % interval over seeds."""
+    policies = results.policies
+    against_first = {policy: results.paired(policy, policies[0]) for policy in policies}
+    best = min(policies, key=lambda policy: (against_first[policy] or (inf,))[0])
+    rows = [["policy", f"mean response over {best}'s", "95 % interval, paired by seed"]]
+    for policy in policies:
+        found = results.paired(policy, best)
+        if found is not None:
+            mean, low, high = found
+            interval = f"{low:.3f} to {high:.3f}" if len(results.seeds) > 1 else "none: one seed"
+            rows.append([policy, f"{mean:.3f}", "1" if policy == best else interval])
     return rows
 
 
@@ -92,12 +114,22 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _svg(figure: Figure) -> bytes:
-    out = io.BytesIO()
-    # No date, and names of elements that depend on what is drawn alone: the same sweep, the same bytes.
-    with rc_context({"svg.hashsalt": "fpga_dynamo", "svg.fonttype": "none"}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
+def _write(drawing: Drawing, folder: Path, name: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for format_ in FORMATS:
+        atomic_file.write(folder / f"{name}.{format_}", drawing.image(format_))
+    atomic_file.write(folder / f"{name}.csv", drawing.table())
+
+
+def _sampling(results: Results) -> str:
+    """A sentence on seeds and intervals, and one on runs that are not in steady state."""
+    seeds, moving = len(results.seeds), sum(row["steady"] == 0 for row in results.runs)
+    bars = "bars are 95 % intervals over them" if seeds > 1 else "one seed has no interval, so there are no bars"
+    return (
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'} of arrivals; {bars}. "
+        f"{moving} of {len(results.runs)} runs are not in steady state after the warm-up: their responses grow with "
+        "the length of the run, or there are too few to tell."
+    )
 
 
 def _script(value: object) -> str:
@@ -105,4 +137,4 @@ def _script(value: object) -> str:
     return json.dumps(value, separators=(",", ":")).replace("</", "<\\/")
 
 
-__all__ = ["GANTT", "best_table", "saturation_table", "write_report"]
+__all__ = ["GANTT", "best_table", "pairs_table", "saturation_table", "write_report"]

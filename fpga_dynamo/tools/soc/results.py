@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from math import inf
+from math import exp, inf, log
 from pathlib import Path
 from typing import Annotated, Any
 
+from fpga_dynamo.tools.soc.statistics import Estimate, estimate, ratio
 from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, STUDY, ApplicationRow, RunRow
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
@@ -18,7 +19,7 @@ from xclbin_build.documents import read_json
 from xclbin_build.schema import Length, Range, Text, check, shown
 
 SATURATED = 3.0
-"""A system is saturated from the rate on at which the mean response is so many times that at the lowest rate."""
+"""A system is saturated from the rate on at which the mean response is so many times the unloaded one."""
 _TEXT = ("key", "policy", "application")
 Row = Mapping[str, Any]
 
@@ -78,23 +79,52 @@ class Results:
 
     def curve(self, value: str | Callable[[Row], float], **where: Any) -> list[tuple[float, float]]:
         """(rate, mean of a column over seeds) of the runs in which the columns `where` have such values."""
+        return [(rate, found.mean) for rate, found in self.estimates(value, **where)]
+
+    def estimates(self, value: str | Callable[[Row], float], **where: Any) -> list[tuple[float, Estimate]]:
+        """As `curve`, with the 95 % intervals over seeds."""
         found: dict[float, list[float]] = defaultdict(list)
         for row in self.runs:
             if all(row[key] == wanted for key, wanted in where.items()):
                 found[row["rate"]].append(value(row) if callable(value) else row[value])
-        return [(rate, sum(values) / len(values)) for rate, values in sorted(found.items())]
+        return [(rate, estimate(values)) for rate, values in sorted(found.items())]
 
-    def application_curve(self, application: str, column: str, **where: Any) -> list[tuple[float, float]]:
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({int(row["seed"]) for row in self.runs})
+
+    def paired(self, policy: str, other: str) -> tuple[float, float, float] | None:
+        """Mean response under `policy` over that under `other`, and its 95 % interval over seeds.
+
+        Of each seed: the geometric mean over the systems and rates that both have runs of. None if there are none.
+        """
+        means = {(row["policy"], row["seed"], row["system"], row["rate"]): row["mean_ms"] for row in self.runs}
+        sums: dict[float, list[float]] = defaultdict(list)
+        for (name, seed, *place), mean in means.items():
+            beside = means.get((other, seed, *place))
+            if name == policy and beside and mean:
+                sums[seed].append(log(mean / beside))
+        if not sums:
+            return None
+        ratios = [exp(sum(logs) / len(logs)) for logs in sums.values()]
+        return ratio(ratios, [1.0] * len(ratios))
+
+    def application_estimates(self, application: str, column: str, **where: Any) -> list[tuple[float, Estimate]]:
         runs = {row["key"]: row["rate"] for row in self.runs if all(row[k] == v for k, v in where.items())}
         found: dict[float, list[float]] = defaultdict(list)
         for row in self.applications:
             if row["application"] == application and row["key"] in runs:
                 found[runs[row["key"]]].append(row[column])
-        return [(rate, sum(values) / len(values)) for rate, values in sorted(found.items())]
+        return [(rate, estimate(values)) for rate, values in sorted(found.items())]
 
     def saturation(self, system: int, policy: str) -> float | None:
-        """The rate from which on the system is saturated, between two rates of the sweep; None if it never is."""
-        return saturation(self.curve("mean_ms", system=system, policy=policy))
+        """The rate from which on the system is saturated, between two rates of the sweep; None if it never is.
+
+        Minus infinity if it is at the lowest rate already.
+        """
+        where = {"system": system, "policy": policy}
+        unloaded = [row["unloaded_ms"] for row in self.runs if all(row[k] == v for k, v in where.items())]
+        return saturation(self.curve("mean_ms", **where), unloaded[0]) if unloaded else None
 
     def richest(self) -> int:
         """The system with the highest capacity; the one of fewer units if several have it."""
@@ -102,11 +132,13 @@ class Results:
         return max(best, key=lambda system: (best[system], -self.units(system)))
 
 
-def saturation(curve: Sequence[tuple[float, float]]) -> float | None:
+def saturation(curve: Sequence[tuple[float, float]], unloaded: float) -> float | None:
     """See `Results.saturation`; the curve is (rate, mean response)."""
     if not curve:
         return None
-    limit = SATURATED * curve[0][1]
+    limit = SATURATED * unloaded
+    if curve[0][1] >= limit:
+        return -inf
     for (rate, low), (next_rate, high) in pairwise(curve):
         if high >= limit:
             return rate + (next_rate - rate) * (limit - low) / (high - low)

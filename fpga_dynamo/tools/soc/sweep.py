@@ -20,33 +20,35 @@ workload, is made again.
 from __future__ import annotations
 
 import copy
-import csv
-import io
 import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.tools.soc.bounds import capacity
-from fpga_dynamo.tools.soc.outcome import Run
+from fpga_dynamo.tools.soc.others import find_policy
+from fpga_dynamo.tools.soc.outcome import RunOutcome
 from fpga_dynamo.tools.soc.provenance import digest, made_again, made_by, of_policy
+from fpga_dynamo.tools.soc.result_files import Table, prune
+from fpga_dynamo.tools.soc.statistics import is_steady
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table, text
-from fpga_dynamo.tools.soc.virtual import simulate
-from fpga_dynamo.tools.soc.workload import Workload
+from fpga_dynamo.tools.soc.virtual import NATIVE_POLICIES, simulate
+from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 from xclbin_build import atomic_file
 from xclbin_build.documents import DocumentError, read_json
 from xclbin_build.schema import MOST, shown
 
 MOST_SYSTEMS = 100_000
-_KEYS = ("name", "system", "workload", "policies", "rates", "loads", "grid")
+KEYS = ("name", "system", "workload", "policies", "rates", "loads", "grid")
 RUNS, APPLICATIONS, STUDY = "runs.csv", "applications.csv", "study.json"
 
 
@@ -64,7 +66,7 @@ class Point:
 
 @dataclass(frozen=True)
 class RunRow(Point):
-    """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.Run`."""
+    """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.RunOutcome`."""
 
     instances: int
     capacity: float
@@ -91,6 +93,10 @@ class RunRow(Point):
     busy_cpu: float
     """Mean share of the time for which a processor core runs a task."""
     busy_pl: float
+    unloaded_ms: float
+    """Mean response of the applications where each arrives alone, in the workload's mix, under this policy."""
+    steady: int
+    """1 if responses after the warm-up neither grow nor fall from batch to batch, else 0."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,7 @@ class Sweep:
     """See the module. Raises StudyError for an invalid sweep."""
 
     def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
-        known_keys("sweep", description, _KEYS)
+        known_keys("sweep", description, KEYS)
         self.name = text("sweep", description, "name", "sweep")
         system = _table_or_file("system", description, folder)
         grid = table("sweep", description, "grid")
@@ -142,7 +148,12 @@ class Sweep:
                 raise StudyError(f"sweep: {name} must be a list of numbers > 0, not {shown(values)}")
         self.rates: list[float] | None = description.get("rates")
         self.loads: list[float] | None = description.get("loads")
+        for policy in dict.fromkeys(self.policies or [system.policy for system in self.systems]):
+            if policy not in NATIVE_POLICIES:
+                find_policy(policy)
+        self.notes = self._notes()
         self._capacities: dict[int, float] = {}
+        self._unloaded: dict[tuple[int, str], float] = {}
         self.study: dict[str, Any] = {
             "name": self.name,
             "systems": [
@@ -155,6 +166,14 @@ class Sweep:
             "workload": self._workload_text(),
             "made_by": made_by(self.policies or [one.policy for one in self.systems]),
         }
+
+    def _notes(self) -> list[str]:
+        """Sentences on what the description leaves open, or states to no effect."""
+        unused = dict.fromkeys(name for system in self.systems for name in system.unused(self.workload.applications))
+        found = [f"no task of the workload runs on the accelerator {name!r}" for name in unused]
+        if self.rates is None and self.loads is None and not self.workload.has_rate:
+            found.append(f"no rates, loads or rate given: {self.workload.rate:g} instances per second")
+        return found
 
     def capacity(self, number: int) -> float:
         found = self._capacities.get(number)
@@ -183,7 +202,9 @@ class Sweep:
         sources = [
             (source.application, source.share, source.kind, source.burst, source.trace) for source in workload.sources
         ]
-        return digest(repr(sources), repr((workload.until, workload.instances, workload.spread, workload.tail)))
+        return digest(
+            repr(sources), repr((workload.until, workload.instances, workload.warm_up, workload.spread, workload.tail))
+        )
 
     def made_again(self, out: Path) -> str:
         """A sentence on the runs in `out` that were asked for before and have to be made again; empty if none has."""
@@ -200,13 +221,30 @@ class Sweep:
     def run(self, point: Point) -> tuple[RunRow, list[ApplicationRow]]:
         system = self.systems[point.system]
         run = simulate(system, self.workload, point.policy, point.rate, point.seed)
-        return rows(run, system, point, self.capacity(point.system))
+        most, unloaded = self.capacity(point.system), self.unloaded(point.system, point.policy)
+        return rows(run, system, point, most, unloaded, self.workload.warm_up)
+
+    def unloaded(self, number: int, policy: str) -> float:
+        """Mean response, in seconds, of applications that arrive alone in the middle of a period of decisions."""
+        found = self._unloaded.get((number, policy))
+        if found is None:
+            system, workload = self.systems[number], self.workload
+            total = 0.0
+            for index, share in enumerate(workload.shares):
+                arrival = Arrivals(np.array([system.decision.period / 2]), [index])
+                total += share * simulate(system, workload, policy, arrivals=arrival, bound=False).mean_response
+            found = self._unloaded[number, policy] = total / sum(workload.shares)
+        return found
 
 
-def rows(run: Run, system: System, point: Point, most: float) -> tuple[RunRow, list[ApplicationRow]]:
+def rows(
+    run: RunOutcome, system: System, point: Point, most: float, unloaded: float, warm_up: float
+) -> tuple[RunRow, list[ApplicationRow]]:
     """What a run's tables say of it."""
-    responses = run.responses * 1e3
-    execution = (run.ended - run.started) * 1e3
+    # What arrives first finds an empty system. It counts for what units did, and not for responses.
+    first = int(len(run.ended) * warm_up)
+    responses = run.responses[first:] * 1e3
+    execution = (run.ended - run.started)[first:] * 1e3
     span = run.span or 1.0
     p50, p95, p99 = np.percentile(responses, [50, 95, 99]) if len(responses) else (0.0, 0.0, 0.0)
     cpu = [run.busy[name] / span for name, unit in system.pes if unit.is_cpu]
@@ -222,7 +260,7 @@ def rows(run: Run, system: System, point: Point, most: float) -> tuple[RunRow, l
         bound_ms=run.least_mean_response * 1e3,
         execution_ms=float(execution.mean()) if len(execution) else 0.0,
         span_ms=run.span * 1e3,
-        throughput=len(responses) / span,
+        throughput=len(run.ended) / span,
         joules=run.joules,
         watts=run.joules / span,
         decisions=run.rounds,
@@ -231,8 +269,10 @@ def rows(run: Run, system: System, point: Point, most: float) -> tuple[RunRow, l
         most_waiting=run.most_waiting,
         busy_cpu=float(np.mean(cpu)) if cpu else 0.0,
         busy_pl=float(np.mean(pl)) if pl else 0.0,
+        unloaded_ms=unloaded * 1e3,
+        steady=int(is_steady(responses)),
     )
-    which = np.array(run.arrivals.which)
+    which = np.array(run.arrivals.which)[first:]
     applications = []
     for number, name in enumerate(run.applications):
         own = responses[which == number]
@@ -251,6 +291,23 @@ def rows(run: Run, system: System, point: Point, most: float) -> tuple[RunRow, l
     return row, applications
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A run that gave an error: a policy's, which other runs do not share."""
+
+    point: Point
+    title: str
+    """Of its system."""
+    error: Exception
+
+    def __str__(self) -> str:
+        point, why = self.point, " ".join(str(self.error).split()) or type(self.error).__name__
+        kind = "" if isinstance(self.error, FpgaError) else f"{type(self.error).__name__}: "
+        return (
+            f"run {point.key} failed ({point.policy}, {point.rate:g}/s, seed {point.seed}, {self.title}): {kind}{why}"
+        )
+
+
 def load_sweep(path: Path) -> Sweep:
     """The sweep of a file, or of `sweep.toml` in a folder."""
     path = path / "sweep.toml" if path.is_dir() else path
@@ -259,89 +316,53 @@ def load_sweep(path: Path) -> Sweep:
 
 def run_sweep(
     sweep: Sweep, out: Path, workers: int | None = None, progress: Callable[[int, int], None] | None = None
-) -> int:
-    """Runs what is not in `out` yet. Returns how many runs that was.
+) -> tuple[int, list[Failure]]:
+    """Runs what is not in `out` yet. Returns how many runs that was, and those that failed, by policy.
 
-    A row is in `runs.csv` only if those of its applications are written.
+    A row is in `runs.csv` only if those of its applications are written. A run that failed is in no table, so the next
+    call runs it again.
     """
     out.mkdir(parents=True, exist_ok=True)
     atomic_file.write(out / STUDY, json.dumps(sweep.study, indent=1, default=str) + "\n")
     points = list(sweep.points())
     wanted = {point.key for point in points}
-    done = _prune(out / RUNS, wanted)
-    _prune(out / APPLICATIONS, done)
+    done = prune(out / RUNS, wanted)
+    prune(out / APPLICATIONS, done)
     left = [point for point in points if point.key not in done]
     workers = len(os.sched_getaffinity(0)) if workers is None else workers
     if progress:
         progress(len(points) - len(left), len(points))
     with (
-        _Table(out / RUNS, RunRow) as runs,
-        _Table(out / APPLICATIONS, ApplicationRow) as applications,
+        Table(out / RUNS, RunRow) as runs,
+        Table(out / APPLICATIONS, ApplicationRow) as applications,
         ThreadPoolExecutor(workers) as pool,
     ):
-        waiting: set[Future[tuple[RunRow, list[ApplicationRow]]]] = set()
+        waiting: dict[Future[tuple[RunRow, list[ApplicationRow]]], Point] = {}
+        failures: list[Failure] = []
         remaining = iter(left)
         count = 0
         try:
             while True:
                 for point in itertools.islice(remaining, 2 * workers - len(waiting)):
-                    waiting.add(pool.submit(sweep.run, point))
+                    waiting[pool.submit(sweep.run, point)] = point
                 if not waiting:
                     break
-                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    row, parts = future.result()
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    point = waiting.pop(future)
+                    try:
+                        row, parts = future.result()
+                    except Exception as error:  # a policy's code may raise anything
+                        failures.append(Failure(point, sweep.study["systems"][point.system]["title"], error))
+                        continue
                     applications.write(parts)
                     runs.write([row])
                     count += 1
                 if progress:
-                    progress(len(points) - len(left) + count, len(points))
+                    progress(len(points) - len(left) + count + len(failures), len(points))
         finally:
             for future in waiting:
                 future.cancel()
-    return count
-
-
-class _Table:
-    """A CSV file that rows are appended to, each line whole."""
-
-    def __init__(self, path: Path, kind: type[RunRow] | type[ApplicationRow]) -> None:
-        self._names = list(kind.__dataclass_fields__)
-        fresh = not path.exists() or path.stat().st_size == 0
-        self._file = path.open("a", newline="", encoding="utf-8")
-        self._writer = csv.DictWriter(self._file, self._names)
-        if fresh:
-            self._writer.writeheader()
-
-    def write(self, rows_: Sequence[RunRow | ApplicationRow]) -> None:
-        self._writer.writerows([{key: _short(value) for key, value in asdict(row).items()} for row in rows_])
-        self._file.flush()
-
-    def __enter__(self) -> _Table:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.close()
-
-
-def _short(value: Any) -> Any:
-    return f"{value:.9g}" if isinstance(value, float) else value
-
-
-def _prune(path: Path, wanted: set[str]) -> set[str]:
-    """Leaves the whole rows with such keys in the file; returns their keys."""
-    if not path.exists():
-        return set()
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        names = reader.fieldnames or []
-        good = [row for row in reader if row.get("key") in wanted and None not in row.values() and None not in row]
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, names)
-    writer.writeheader()
-    writer.writerows(good)
-    atomic_file.write(path, text.getvalue(), durable=True)
-    return {row["key"] for row in good}
+    return count, sorted(failures, key=lambda one: (one.point.policy, one.point.system, one.point.rate, one.point.seed))
 
 
 def _table_or_file(key: str, description: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:

@@ -21,26 +21,36 @@ As a table (a toml file, or the `system` of a sweep)::
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 from fpga_dynamo._native import graph_model, system_model
-from fpga_dynamo.runtime.application import Application, ApplicationTask, cpu_class, scaled_seconds
+from fpga_dynamo.runtime.application import CPU_CLASSES, Application, ApplicationTask, cpu_class, scaled_seconds
 from fpga_dynamo.runtime.scheduling.decisions import DECISIONS, DecisionCost
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table, text
 from xclbin_build.schema import shown
 
+SYSTEM_KEYS = ("name", "cpus", "accelerators", "transfer", "scheduler")
+UNIT_KEYS = ("count", "clock", "busy_watts", "idle_watts")
+TRANSFER_KEYS = ("latency", "bandwidth", "resident")
+SCHEDULER_KEYS = ("policy", "decision", "period")
+DECISION_KEYS = ("round", "evaluation", "assignment", "period", "wake")
+
 ACCELERATOR_CLOCK = 300e6
 """Hz at which a kernel's seconds in a task graph hold."""
 MOST_UNITS = 4096
+KERNELS = ("conv2d", "mmult", "fft", "zip")
+"""The kernels of the recipe "signal", which `task_graph` compiles for; a task graph may name others."""
+SYNONYMS = {"gemm": "mmult", "matmul": "mmult", "conv": "conv2d", "ifft": "fft"}
 ACCELERATOR_WATTS = 1.5, 0.3
 """Of a compute unit that runs, and of one that does not. Guesses; a system file can say better."""
 
 
 @dataclass(frozen=True)
-class Units:
+class UnitGroup:
     """Processing elements of one kind. `kind` is unique in a system; tasks state seconds for `of`."""
 
     kind: str
@@ -69,7 +79,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class SimulatorInput:
     """An application on a system: what the simulator takes. Rows are tasks, columns the system's kinds."""
 
     application: Application
@@ -100,9 +110,9 @@ class System:
     """See the module. Raises StudyError for an invalid system."""
 
     def __init__(self, description: Mapping[str, Any]) -> None:
-        known_keys("system", description, ("name", "cpus", "accelerators", "transfer", "scheduler"))
+        known_keys("system", description, SYSTEM_KEYS)
         self.name = text("system", description, "name", "")
-        self.units: tuple[Units, ...] = tuple(
+        self.units: tuple[UnitGroup, ...] = tuple(
             [
                 *_units("cpus", table("system", description, "cpus"), is_cpu=True),
                 *_units("accelerators", table("system", description, "accelerators"), is_cpu=False),
@@ -114,16 +124,16 @@ class System:
             raise StudyError("a system needs at least one processing element: give [cpus] or [accelerators] a count")
         self.transfer = _transfer(table("system", description, "transfer"))
         scheduler = table("system", description, "scheduler")
-        known_keys("scheduler", scheduler, ("policy", "decision", "period"))
+        known_keys("scheduler", scheduler, SCHEDULER_KEYS)
         self.policy = text("scheduler", scheduler, "policy", "least_work")
         self.decision = decision_cost(scheduler.get("decision", "native"))
         if "period" in scheduler:
             self.decision = replace(self.decision, period=number("scheduler", scheduler, "period", 0.0))
         self.description = description
-        self._compiled: dict[int, Compiled] = {}
+        self._compiled: dict[int, SimulatorInput] = {}
 
     @cached_property
-    def pes(self) -> list[tuple[str, Units]]:
+    def pes(self) -> list[tuple[str, UnitGroup]]:
         """Each processing element's name, with its units."""
         return [(f"{unit.kind}_{i + 1}", unit) for unit in self.units for i in range(unit.count)]
 
@@ -141,14 +151,32 @@ class System:
     def watts_idle(self) -> float:
         return sum(unit.count * unit.idle_watts for unit in self.units)
 
-    def compiled(self, application: Application) -> Compiled:
-        """The application as this system's simulator takes it; StudyError if no unit can run one of its tasks."""
+    def unused(self, applications: Iterable[Application]) -> list[str]:
+        """The kernels of accelerators that no task of the applications states seconds for.
+
+        StudyError for one that is not a kernel of this project either: then the name is likely wrong.
+        """
+        known = {kind for application in applications for task in application.tasks for kind in task.seconds}
+        unused = list(dict.fromkeys(unit.of for unit in self.units if not unit.is_cpu and unit.of not in known))
+        for name in unused:
+            if name not in KERNELS:
+                kernels = sorted(known - set(CPU_CLASSES)) or ["none"]
+                near = SYNONYMS.get(name) or next(iter(get_close_matches(name, [*known, *KERNELS], n=1)), None)
+                hint = f"did you mean {near!r}? " if near else ""
+                raise StudyError(
+                    f"accelerators: no task can use {name!r}: {hint}kernels that the tasks of this workload run on: "
+                    f"{', '.join(kernels)}"
+                )
+        return unused
+
+    def compiled(self, application: Application) -> SimulatorInput:
+        """The application as this system's simulator has it; StudyError if no unit can run one of its tasks."""
         found = self._compiled.get(id(application))
         if found is None:
             found = self._compiled[id(application)] = self._compile(application)
         return found
 
-    def _compile(self, application: Application) -> Compiled:
+    def _compile(self, application: Application) -> SimulatorInput:
         out_bytes = [task.to_host for task in application.tasks]
         for task in application.tasks:
             for edge in task.dependencies:
@@ -177,7 +205,7 @@ class System:
             [[edge.task for edge in task.dependencies] for task in application.tasks],
             crossing,
         )
-        return Compiled(application, model, stated, fixed)
+        return SimulatorInput(application, model, stated, fixed)
 
 
 def decision_cost(value: Any) -> DecisionCost:
@@ -187,13 +215,12 @@ def decision_cost(value: Any) -> DecisionCost:
     if not isinstance(value, Mapping):
         known = ", ".join(DECISIONS)
         raise StudyError(f"the cost of decisions must be one of {known}, or a table of seconds, not {shown(value)}")
-    keys = ("round", "evaluation", "assignment", "period", "wake")
-    known_keys("decision", value, keys)
-    return DecisionCost(*(number("decision", value, key, 0.0) for key in keys))
+    known_keys("decision", value, DECISION_KEYS)
+    return DecisionCost(*(number("decision", value, key, 0.0) for key in DECISION_KEYS))
 
 
 def _transfer(values: Mapping[str, Any]) -> Transfer:
-    known_keys("transfer", values, ("latency", "bandwidth", "resident"))
+    known_keys("transfer", values, TRANSFER_KEYS)
     bandwidth = number("transfer", values, "bandwidth", Transfer.bandwidth)
     if bandwidth <= 0:
         raise StudyError("transfer: bandwidth must be greater than 0 bytes per second")
@@ -203,13 +230,13 @@ def _transfer(values: Mapping[str, Any]) -> Transfer:
     return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, resident)
 
 
-def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
-    units: list[Units] = []
+def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[UnitGroup]:
+    units: list[UnitGroup] = []
     for name, value in counts.items():
         variants = value if isinstance(value, list) else [value]
         for variant in variants:
             row: Mapping[str, Any] = variant if isinstance(variant, Mapping) else {"count": variant}
-            known_keys(f"{where}.{name}", row, ("count", "clock", "busy_watts", "idle_watts"))
+            known_keys(f"{where}.{name}", row, UNIT_KEYS)
             count = row.get("count", 1)
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise StudyError(f"{where}.{name}: a count must be a whole number >= 0, not {shown(count)}")
@@ -227,7 +254,7 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
             if label in {unit.kind for unit in units}:
                 raise StudyError(f"{where}.{name} is given twice with the same clock: add up the counts")
             units.append(
-                Units(
+                UnitGroup(
                     label,
                     name,
                     count,

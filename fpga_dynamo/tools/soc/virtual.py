@@ -10,7 +10,7 @@ from fpga_dynamo.runtime.observe.trace import ApplicationEvent, DecisionEvent, T
 from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
 from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.others import simulate_other
-from fpga_dynamo.tools.soc.outcome import Run, energy, processing_elements
+from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 
@@ -27,8 +27,12 @@ def simulate(
     decision: DecisionCost | None = None,
     trace: bool = False,
     arrivals: Arrivals | None = None,
-) -> Run:
-    """Runs the workload; what is not given is what the system and the workload say. Same arguments, same run."""
+    bound: bool = True,
+) -> RunOutcome:
+    """Runs the workload; what is not given is what the system and the workload say. Same arguments, same run.
+
+    bound: whether to compute the lower bound of the mean response, which takes longer than a short run; else it is 0.
+    """
     policy = system.policy if policy is None else policy
     compiled = [system.compiled(application) for application in workload.applications]
     arrivals = arrivals or workload.arrivals(workload.rate if rate is None else rate, seed)
@@ -51,7 +55,7 @@ def simulate(
     first = float(arrivals.times[0]) if len(arrivals.times) else 0.0
     end = max(float(out["end"]), first)
     names = [application.name for application in workload.applications]
-    return Run(
+    return RunOutcome(
         names,
         arrivals,
         out["started"],
@@ -63,7 +67,7 @@ def simulate(
         out["assignments"],
         out["most_waiting"],
         energy(system, busy, end - first),
-        least_response(system, compiled, workload.shares, arrivals.times, arrivals.which),
+        least_response(system, compiled, workload.shares, arrivals.times, arrivals.which) if bound else 0.0,
         [one.alone for one in compiled],
         _trace(system, workload, arrivals, out, policy) if trace else None,
     )

@@ -58,6 +58,9 @@ class Policy(ABC):
     def decided(self, latency: float) -> None:  # noqa: B027 (optional hook)
         """Told, where that is measured, how many seconds it took from when something could be decided until it was."""
 
+    def simulated(self) -> None:  # noqa: B027 (optional hook)
+        """Told before a simulation: what is skipped to save real time is not to be skipped."""
+
     def leave(self, frame: Frame) -> None:  # noqa: B027 (optional hook)
         """Told that a frame is over or failed: none of its tasks will be offered again. (Not of a lone task.)"""
 

@@ -47,6 +47,10 @@ class LeastWork(Adaptive):
     def __init__(self, smoothing: float = 0.25, patience: int = 64) -> None:
         super().__init__(smoothing, patience)
         self._core: _Core | None = None
+        self._shortcut = True
+
+    def simulated(self) -> None:
+        self._shortcut = False  # in which the traffic, and so the prices, would not count lone tasks
 
     def _begin(self, pes: Sequence[ProcessingElement]) -> _Core:
         core = self._core = _Core(pes)
@@ -83,7 +87,8 @@ class LeastWork(Adaptive):
 
     def assign(self, ready: Ready, pes: PEs, now: float, available: Available) -> list[Assignment]:
         core = self._core
-        if len(ready) == 1 and len(ready[0].frame.graph.tasks) == 1 and (core is None or not core.frames):
+        lone = self._shortcut and len(ready) == 1 and len(ready[0].frame.graph.tasks) == 1
+        if lone and (core is None or not core.frames):
             # Alone in the system, where prices count for nothing: in a third of the time, the same.
             _, pe = self.earliest_finish(ready[0].task, pes, now, available)
             return [(ready[0], pe)] if available[pe] <= now else []
