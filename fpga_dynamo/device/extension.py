@@ -19,7 +19,7 @@ _lock = threading.RLock()
 _loaded: ModuleType | None = None
 _segments: Segments | None = None
 _options = Options()
-_waiting: list[Callable[[], None]] = []
+_waiting: dict[str, Callable[[], None]] = {}
 
 
 def loaded() -> ModuleType | None:
@@ -43,11 +43,12 @@ def set_options(given: Options) -> None:
         _options = given
 
 
-def when_started(action: Callable[[], None]) -> None:
-    """Calls `action` as soon as the device is in use: now, or at its first use."""
+def when_started(what: str, action: Callable[[], None]) -> None:
+    """Calls `action` now if the device is in use, else at its first use; then, of each kind `what`, the last one."""
     with _lock:
         if _loaded is None:
-            _waiting.append(action)
+            _waiting.pop(what, None)  # the last one runs last, too
+            _waiting[what] = action
             return
     action()
 
@@ -83,5 +84,5 @@ def start() -> ModuleType:
             share_memory_by(extension.host_view)
             _loaded, _segments = extension, memory
             while _waiting:
-                _waiting.pop(0)()
+                _waiting.pop(next(iter(_waiting)))()
     return _loaded

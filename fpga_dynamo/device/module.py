@@ -128,8 +128,19 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Whether there is a card, or an emulated one. Nothing is built or opened."""
-    return device_count() > 0
+    """Whether there is a card, or an emulated one, and its extension, which is built if need be.
+
+    PyTorch asks the accelerator for pinned memory where this is true, so the extension has to be there.
+    """
+    from fpga_dynamo.errors import FpgaError
+
+    if _is_in_bad_fork():
+        return False
+    try:
+        _extension()
+    except FpgaError:
+        return False
+    return True
 
 
 def is_bf16_supported() -> bool:
@@ -281,7 +292,7 @@ def manual_seed(seed: int) -> None:
     def seed_current() -> None:
         _generator(None).manual_seed(int(seed))
 
-    extension.when_started(seed_current)
+    extension.when_started("seed of one card", seed_current)
 
 
 def manual_seed_all(seed: int) -> None:
@@ -292,7 +303,7 @@ def manual_seed_all(seed: int) -> None:
         for index in range(device_count()):
             _generator(index).manual_seed(int(seed))
 
-    extension.when_started(seed_each)
+    extension.when_started("seed of all cards", seed_each)
 
 
 def seed() -> None:

@@ -97,6 +97,16 @@ with torch.no_grad():
 
 
 @extended
+def test_pinned_memory_of_the_cpu_works_before_the_first_use() -> None:
+    code = """
+import torch
+from torch.utils.data import DataLoader
+print(sum(part.item() for part in DataLoader(torch.arange(4.0), pin_memory=True)))
+"""
+    assert process(code) == "6.0\n"
+
+
+@extended
 def test_without_a_compiler_there_is_one_sentence(tmp_path: Path) -> None:
     code = """
 import torch
@@ -104,11 +114,11 @@ try:
     torch.ones(2, device="fpga")
 except RuntimeError as error:
     print(error)
-print(torch.ones(2).sum().item())
+print(torch.fpga.is_available(), torch.ones(2).sum().item())
 """
     said = process(code, CXX="no-such-compiler", FPGA_DYNAMO_CACHE=str(tmp_path))
     assert "device 'fpga' needs its extension for torch" in said and "'no-such-compiler', was not found" in said
-    assert said.endswith("2.0\n") and len(said.splitlines()) == 2
+    assert said.endswith("False 2.0\n") and len(said.splitlines()) == 2
 
 
 @extended
