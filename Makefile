@@ -32,9 +32,12 @@ bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check
 installed := $(VENV)/.installed
 xrt_models := tests/driver/test_xrt_models.py
+soc_graphs := examples/soc/graphs/temporal_mitigation.json
 # What the native module is built from; Python sources are used where they lie.
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
+# The extension of device 'fpga', which is compiled at its first use.
+device_cpp := $(wildcard fpga_dynamo/device/cpp/*.[ch]pp)
 
 torch_venv := .venv-torch-$(TORCH)
 torch_pip := $(torch_venv)/bin/python -m pip --disable-pip-version-check install -q -c $(torch_venv)/constraints.txt
@@ -90,7 +93,7 @@ extended: $(installed)
 benches: $(installed)
 	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m 'slow and not sampled' tests/hls_kernels
 
-# A tenth of their cases at all tile shapes, and all of the software card's.
+# A tenth of their cases at all tile shapes, and all of those of the emulator's shape.
 benches-sampled: $(installed)
 	$(bin)/python -m pytest -q --durations=5 -m sampled tests/hls_kernels
 
@@ -123,7 +126,7 @@ lint: $(installed)
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports
-	$(bin)/clang-format --dry-run --Werror $(cpp)
+	$(bin)/clang-format --dry-run --Werror $(cpp) $(device_cpp)
 	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
 	$(bin)/python -m tests.prose
 	$(bin)/codespell
@@ -147,7 +150,7 @@ $(VENV)/.docs: $(installed)
 # What the linters of `make lint` mend by themselves.
 format: $(installed)
 	$(bin)/ruff check --fix .
-	$(bin)/clang-format -i $(cpp)
+	$(bin)/clang-format -i $(cpp) $(device_cpp)
 
 # Every board's own recipe: its loops beside their contracts, and whether it fits.
 contracts: $(installed)
@@ -198,15 +201,19 @@ $(VENV)/.transformers: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[transformers]'
 	touch $@
 
-# The study of docs/evaluation/soc.md: sweep, report, figures, tables. `make soc-graphs` makes its task graphs again; nothing
-# in them is measured on the host.
-soc: $(installed)
+# The study of docs/evaluation/soc.md: task graphs if they are not there, sweep, report, figures, tables. `make soc-graphs`
+# makes the task graphs again; nothing in them is measured on the host.
+soc: $(installed) $(soc_graphs)
 	$(bin)/fpga-dynamo soc sweep examples/soc --out out/soc
 	$(bin)/fpga-dynamo soc report out/soc --figures out/soc/figures
 	cp $(addprefix out/soc/figures/,response-by-policy.svg execution-by-application.svg fronts.svg) docs/soc
 	$(bin)/python -m examples.soc.page out/soc docs/evaluation/soc.md
 
 soc-graphs: $(installed)
+	$(bin)/python -m examples.soc.make_graphs
+
+# The last one that is written.
+$(soc_graphs): | $(installed)
 	$(bin)/python -m examples.soc.make_graphs
 
 # Eight applications in real time for so long: none is lost, nothing leaks.

@@ -85,7 +85,7 @@ def _resources(design: dict[str, Any], kernel: frontend.Kernel, found: Check) ->
     parameters = {value for value, _ in kernel.function.parameters}
     parts = [
         replace(use, arrays={v: m for v, m in use.arrays.items() if v not in parameters}).resources(operators)
-        for use in source.Counting(kernel, operators).count(intervals).values()
+        for use in source.ResourceCount(kernel, operators).count(intervals).values()
     ]
     used = total(parts)
     ours = {"DSP": used.dsp, "BRAM_18K": 2 * used.bram36, "LUT": used.lut, "FF": used.ff}

@@ -16,7 +16,7 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +25,7 @@ from typing import Any
 
 from benchmarks.hls_loops import extracted
 from xclbin_build.errors import BuildError
+from xclbin_build.flow import csynth_text
 from xclbin_build.hls import frontend
 from xclbin_build.hls.translation import compile_sources
 
@@ -33,7 +34,6 @@ _MOST_INCLUDES = 4
 _SOURCES = (".cpp", ".c", ".cc", ".cxx")
 _LOG = re.compile(r"(?:vitis_hls|solution\w*|hls_compile\w*|hls_run_tcl)\.log$")
 _MADE = re.compile(r"(?:^|/)(?:sim|csim|impl|syn|\.autopilot)/|\.autopilot|_pre\.cpp")  # by the tools
-_AP_CLK = re.compile(r"\|\s*ap_clk\s*\|\s*([\d.]+) ns")
 _TARGET_CLOCK = re.compile(r"<TargetClockPeriod>([\d.]+)<")
 _LOOP = re.compile(r"VITIS_LOOP_(\d+)_\d+")
 
@@ -71,64 +71,17 @@ class Repository:
         return self._run("show", f"HEAD:{path}")
 
 
-def table_rows(text: str, title: str) -> list[list[str]]:
-    """Cells of the table below a title, without its head."""
-    _, found, behind = text.partition(title)
-    rows: list[list[str]] = []
-    rules = 0
-    for line in behind.splitlines() if found else ():
-        line = line.strip()
-        rules += line.startswith("+-")
-        if rules == 2 and line.startswith("|"):
-            rows.append([cell.strip() for cell in line.strip("|").split("|")])
-        if rules == 3 or (rules and not line):
-            break
-    return rows
-
-
 def summary(repository: Repository, path: str) -> Report | None:
     """A synthesis summary, csynth.rpt."""
-    text = repository.text(path)
-    top = re.search(r"Synthesis Summary Report of '(\w+)'", text)
-    version, part = (re.search(rf"{name}:\s+(\S+)", text) for name in ("Version", "Target device"))
-    if not top or not version or not part:
+    said = csynth_text.parse(repository.text(path))
+    if said is None:
         return None
-    found = Report(path, top[1], version[1][:6], part[1], flow="vitis" if "(Vitis Kernel Flow" in text else "vivado")
-    modules: list[tuple[int, str]] = []
-    for line in re.findall(r"^ *\|( *[+o*].*)\|$", text.partition("HW Interfaces")[0], re.M):
-        cells = line.split("|")
-        name = cells[0].strip()
-        depth = len(cells[0]) - len(cells[0].lstrip())
-        if name[:1] in "+*":
-            modules = [module for module in modules if module[0] < depth]
-            modules.append((depth, name[1:].strip().rstrip("*")))
-        elif len(cells) > 8 and cells[8].strip().startswith("yes") and modules:
-            latency, interval = cells[5].strip(), cells[6].strip()
-            if latency.isdigit() and interval.isdigit():
-                found.loops.append((modules[-1][1], name[1:].strip(), int(interval), int(latency)))
-    found.bursts = list(_places(text))
-    found.clock_ns = _clock(repository, path, found.top)
-    return found
-
-
-def _places(text: str) -> Iterator[dict[str, Any]]:
-    """Accesses to ports: a burst, if one of the lines about an access is, with a length that the summary has."""
-    kept = {(row[0], row[1], row[2]) for row in table_rows(text, "* Inferred Burst Summary") if len(row) > 3}
-    accesses: dict[tuple[str, str, str], list[list[str]]] = {}
-    for row in table_rows(text, "* All M_AXI Variable Accesses"):
-        if len(row) > 8 and row[4] != "Widen Fail":
-            place = "".join(PurePosixPath(row[2]).name.rpartition(":")[0])
-            accesses.setdefault((place, row[0], row[3]), []).append(row)
-    for (place, bundle, way), rows in accesses.items():
-        good = [row for row in rows if row[4] == "Inferred" and (bundle, way, row[5]) in kept]
-        row = (good or rows)[0]
-        said: dict[str, Any] = {"by": "access", "place": place, "loop": row[6], "bundle": bundle.removeprefix("m_axi_")}
-        said |= {"write": way == "write", "inferred": bool(good)}
-        yield said | ({"length": row[5]} if good else {"number": row[8]})
+    clock = _clock(repository, path, said.top)
+    return Report(path, said.top, said.version, said.part, clock, said.flow, said.loops, said.bursts)
 
 
 def _clock(repository: Repository, path: str, top: str) -> float:
-    for name, clock in ((f"{top}_csynth.rpt", _AP_CLK), ("csynth.xml", _TARGET_CLOCK)):
+    for name, clock in ((f"{top}_csynth.rpt", csynth_text.AP_CLK), ("csynth.xml", _TARGET_CLOCK)):
         beside = str(PurePosixPath(path).with_name(name))
         if beside in repository.files and (found := clock.search(repository.text(beside))):
             return float(found[1])

@@ -148,7 +148,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {ONNXRUNTIME: ("onnxruntime", "onnxscript
 
 
 def installed_peers() -> list[str]:
-    """Names of the peers (ours is none) whose packages are there."""
+    """Names of the peers whose packages are installed, without ours."""
     return [name for name in PEERS if name != OURS and not missing(name)]
 
 

@@ -23,7 +23,7 @@ class PieceError(Exception):
 def run(piece: str, folder: Path, variables: Mapping[str, str] | None = None, **arguments: Any) -> Any:
     """What ``benchmarks.pieces.PIECE(**arguments)`` returns in a new process with these environment variables.
 
-    folder: for the answer. Raises PieceError with the end of what it wrote to stderr.
+    folder: for the answer. Raises PieceError with the end of its stderr.
     """
     answer = folder / "answer.json"
     answer.unlink(missing_ok=True)

@@ -118,7 +118,7 @@ class Result:
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Raises ValueError if the file is none that :meth:`save` wrote."""
+        """Raises ValueError if :meth:`save` did not write the file."""
         data = json.loads(path.read_text(encoding="utf-8"))
         try:
             rows = [Row.from_dict(row) for row in data["rows"]]

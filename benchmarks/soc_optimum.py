@@ -19,7 +19,7 @@ from fpga_dynamo.tools.soc.bounds import capacity
 from fpga_dynamo.tools.soc.optimum import optimum
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.virtual import NATIVE_POLICIES, simulate
-from fpga_dynamo.tools.soc.workload import Arrivals, Source, Workload
+from fpga_dynamo.tools.soc.workload import Arrivals, ArrivingApplication, Workload
 
 INSTANCES = 4
 SYSTEMS = ({"fft": 1}, {"fft": 1, "zip": 1}, {"conv2d": 1, "mmult": 1}, {"conv2d": 1, "fft": 1, "mmult": 1})
@@ -40,7 +40,7 @@ def case(number: int) -> tuple[System, Workload, Arrivals]:
         }
     )
     chosen = generator.sample(applications(), generator.randint(1, 3))
-    workload = Workload.of([Source(one) for one in chosen])
+    workload = Workload.of([ArrivingApplication(one) for one in chosen])
     most = capacity(system, [system.compiled(one) for one in chosen], workload.shares)
     times = sorted(generator.uniform(0, INSTANCES / most / 2) for _ in range(INSTANCES))
     return system, workload, Arrivals(np.array(times), [generator.randrange(len(chosen)) for _ in times])

@@ -19,7 +19,7 @@ import numpy as np
 
 from fpga_dynamo.runtime.application import CPU_CLASSES, Application
 from fpga_dynamo.tools.soc.bounds import capacity
-from fpga_dynamo.tools.soc.outcome import Run
+from fpga_dynamo.tools.soc.outcome import RunOutcome
 from fpga_dynamo.tools.soc.real import overheads, run_real
 from fpga_dynamo.tools.soc.system import ACCELERATOR_CLOCK, System, Transfer
 from fpga_dynamo.tools.soc.tables import read
@@ -58,7 +58,7 @@ def longer(application: Application, seconds: float) -> Application:
     return Application(application.name, tasks, application.granularity, application.source)
 
 
-def same_order(virtual: Run, real: Run) -> float:
+def same_order(virtual: RunOutcome, real: RunOutcome) -> float:
     """Of all pairs of instances: the share that ends in the same order."""
     first, second = np.sign(np.subtract.outer(virtual.ended, virtual.ended)), np.subtract.outer(real.ended, real.ended)
     pairs = np.triu_indices(len(virtual.ended), 1)

@@ -14,6 +14,9 @@ from fpga_dynamo import after_torch
 if TYPE_CHECKING:
     from fpga_dynamo import signal
     from fpga_dynamo.codegen.core import Core, register_core, unregister_core
+    from fpga_dynamo.deployment.errors import ExportError, ModelFileError
+    from fpga_dynamo.deployment.export import export
+    from fpga_dynamo.deployment.loaded import LoadedModel, load
     from fpga_dynamo.errors import (
         ArgumentError,
         DeviceError,
@@ -46,8 +49,11 @@ __all__ = [
     "DeviceError",
     "DeviceReport",
     "Explanation",
+    "ExportError",
     "FpgaError",
+    "LoadedModel",
     "Match",
+    "ModelFileError",
     "NotLoweredError",
     "OptionError",
     "Options",
@@ -59,9 +65,11 @@ __all__ = [
     "__version__",
     "devices",
     "explain",
+    "export",
     "fpga",
     "join_parameters",
     "kernel",
+    "load",
     "refresh_weights",
     "register_core",
     "register_pattern",
@@ -81,8 +89,11 @@ _DEFINED_IN = {
     "DeviceError": "errors",
     "DeviceReport": "tools.devices",
     "Explanation": "tools.explain_text",
+    "ExportError": "deployment.errors",
     "FpgaError": "errors",
+    "LoadedModel": "deployment.loaded",
     "Match": "lowering.patterns",
+    "ModelFileError": "deployment.errors",
     "NotLoweredError": "errors",
     "OptionError": "errors",
     "Options": "options",
@@ -93,9 +104,11 @@ _DEFINED_IN = {
     "XclbinError": "errors",
     "devices": "tools.devices",
     "explain": "tools.explain",
+    "export": "deployment.export",
     "fpga": "frontend.backend",
     "join_parameters": "frontend.flat_parameters",
     "kernel": "frontend.plain_kernels.define",
+    "load": "deployment.loaded",
     "refresh_weights": "frontend.backend",
     "register_core": "codegen.core",
     "register_pattern": "lowering.patterns",

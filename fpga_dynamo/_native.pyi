@@ -22,6 +22,8 @@ from fpga_dynamo._pyxrt import xclBOSyncDirection as xclBOSyncDirection
 from fpga_dynamo._pyxrt import xrt_info_device as xrt_info_device
 from fpga_dynamo.errors import DeviceError
 
+_Tensor = tuple[str, Sequence[int], Sequence[int], int]
+
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -280,3 +282,20 @@ class least_work:
     def applied(self, latency: float) -> None: ...
     def waiting(self) -> int: ...
     def frames(self) -> int: ...
+
+EXPORTED_MODEL_API: int
+"""The version of the C API of exported models that this library has (fd_api_version)."""
+
+class exported_model:
+    """An exported model that is open (`fpga_dynamo.load`). A tensor is (dtype, shape, strides, address)."""
+
+    def __init__(self, directory: str, *, device: int, timeout_ms: int, check_weights: bool) -> None: ...
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int], list[int]]]:
+        """Name, dtype, shape and strides of each; -1 changes from call to call."""
+    @property
+    def outputs(self) -> list[tuple[str, str, list[int], list[int]]]: ...
+    def output_layouts(self, inputs: Sequence[_Tensor]) -> list[tuple[list[int], list[int]]]:
+        """Shape and strides of each output for inputs of these shapes."""
+    def run(self, inputs: Sequence[_Tensor], outputs: Sequence[_Tensor]) -> None: ...
+    def load_weights(self, path: str) -> None: ...

@@ -42,7 +42,7 @@ def is_private(path: str) -> bool:
 
 
 def private_names(source: str) -> Iterator[tuple[int, str]]:
-    """Line and name of every use of what is private to PyTorch."""
+    """Line and name of every use of a private name of PyTorch."""
     tree = ast.parse(source)
     modules: dict[str, str] = {}  # name in the file -> what of torch it stands for
     for node in ast.walk(tree):

@@ -6,7 +6,8 @@ The rules, which docs/glossary.md gives the reasons for:
 * a page's sentences have at most 20 words on average;
 * no sentence has more than 40 words.
 
-Generated pages and sources are left out: their generators are checked.
+Sources of tests, benchmarks and examples, and comments of configuration files and templates, are checked for banned
+terms only. Generated pages and sources are left out: their generators are checked.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ BANNED = {
     r"meanwhile": "name the time",
     r"(?:is|are) (?-i:none)|there is (?-i:none)": "is not ..., does not exist",
     r"can take|cannot take|takes no|taken by (?:a|the) (?:core|pattern|card|engine)": "supports, accepts, matches",
+    r"(?:cores?|patterns?|cards?|engines?) takes?(?! \d)": "supports, accepts, matches",
     r"spreads": "propagates",
     r"hangs? on|hung on": "depends on",
     r"batch 1 if not said": "batch size 1 unless noted",
@@ -160,12 +162,14 @@ _LITERAL_BLOCK = re.compile(r"(?<=::)\n[ \t]*\n(?P<indent>[ \t]+)[^\n]*(?:\n[ \t
 
 def _prose(line: int, text: str) -> Iterator[tuple[int, str]]:
     """Paragraphs of a string, unless it is code or a name."""
-    if len(text.split()) < 3 or "#include" in text or re.search(r"^\s*(import|from|def) \w", text, re.MULTILINE):
+    if len(text.split()) < 3 or "#include" in text or text.startswith("<!doctype"):
+        return
+    if re.search(r"^\s*(import|from|def) \w", text, re.MULTILINE):
         return
     if len(text.split()) > MOST_WORDS and not re.search(r"[.,:;(]", text):  # a list of names
         return
     text = _LITERAL_BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
-    for paragraph in re.split(r"\n\s*\n|\n\s*(?=[*-] |\w+: )", text):
+    for paragraph in re.split(r"\n\s*\n|\n\s*(?=[*-] |\w+: |(?:xclbin-build|fpga-dynamo) )", text):
         yield line, paragraph
         line += paragraph.count("\n") + 1
 
@@ -195,10 +199,39 @@ def pages() -> list[Path]:
 
 GENERATED = ("docs/ops.md", "docs/evaluation/public-reports.md")
 SOURCES = ("fpga_dynamo", "xclbin_build", "hls_kernels")
+TERMS_ONLY = ("tests", "benchmarks", "examples")
+"""Folders whose sources may have long sentences, but no banned term."""
+_ROOT_FILES = ("Makefile", "CMakeLists.txt", "pyproject.toml", "mkdocs.yml", ".clang-tidy")
+CONFIGURATION = (*_ROOT_FILES, ".ci", *SOURCES, *TERMS_ONLY)
+"""Files and folders of which comments behind # are checked for banned terms."""
+_CHECKED_HERE = ("prose.py", "test_prose.py")
+"""The check and its test name the banned terms."""
 
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix in (".md", ".py", ".pyi", ".h", ".hpp", ".cpp"))
+
+
+def _configuration() -> Iterator[Path]:
+    for name in CONFIGURATION:
+        path = ROOT / name
+        found = path.rglob("*") if path.is_dir() else [path]
+        suffixes = ("", ".toml", ".txt", ".yml", ".j2")
+        yield from sorted(file for file in found if file.is_file() and file.suffix in suffixes)
+
+
+def term_findings(path: Path) -> list[Finding]:
+    """Banned terms of a source of TERMS_ONLY."""
+    long = "a sentence of "
+    return [] if path.name in _CHECKED_HERE else [item for item in findings(path) if not item.text.startswith(long)]
+
+
+def comment_findings(path: Path) -> Iterator[Finding]:
+    """Banned terms in comments of a configuration file or a template."""
+    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        found = re.search(r"(?:#|//) (.*)", text)
+        if found:
+            yield from _terms(path.relative_to(ROOT), line, found[1])
 
 
 def findings(path: Path) -> list[Finding]:
@@ -218,6 +251,9 @@ def main(arguments: list[str]) -> int:
         return int(bool(found))
     sources = [path for folder in SOURCES for path in _files(ROOT / folder) if path.suffix != ".md"]
     found = [finding for path in (*pages(), *sources) for finding in findings(path)]
+    terms = (path for folder in TERMS_ONLY for path in _files(ROOT / folder) if path.suffix != ".md")
+    found += [finding for path in terms for finding in term_findings(path)]
+    found += [finding for path in _configuration() if path.exists() for finding in comment_findings(path)]
     print(*found, sep="\n", end="\n" if found else "")
     return int(bool(found))
 

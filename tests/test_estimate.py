@@ -23,7 +23,7 @@ KEYS = {
 
 
 class Small(nn.Module):
-    """Takes what the engine takes, and a transposed convolution that it does not."""
+    """Operators that the engine supports, and a transposed convolution that it does not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,10 @@ def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest
         ((SMALL, "--platform", "u251"), "unknown platform 'u251'; did you mean 'u250'?"),
         ((SMALL, "--platform", "emu"), "platform 'emu' is not a card"),
         ((SMALL, "--platform", "u250", "--recipe", "emulator"), "recipe 'emulator' has no engine"),
-        ((SMALL, "--platform", "vck190"), "no built-in recipe has an engine for platform 'vck190'"),
+        (
+            (SMALL, "--platform", "vck190", "--dtype", "fp32"),
+            "no built-in recipe has an engine for platform 'vck190'",
+        ),
         (
             (SMALL, "--platform", "u50", "--dtype", "bf16"),
             "no built-in recipe has an engine for platform 'u50'",

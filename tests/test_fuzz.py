@@ -129,7 +129,7 @@ def test_wrong_strides_are_found(backend_that_drops_strides: str, monkeypatch: p
 def test_the_same_seed_draws_the_same_models(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     monkeypatch.setattr(fuzz, "_check", lambda graph, *_: drawn.append(graph.source()))
-    for seed in (5, 5, 6):  # which of them count is not said: that may hang on rounding
+    for seed in (5, 5, 6):  # how many of them count may depend on rounding
         run_fuzz(10, seed=seed, backend="eager")
 
     assert drawn[:10] == drawn[10:20] != drawn[20:] and len(drawn) == 30

@@ -56,3 +56,13 @@ def test_a_finding_in_a_page_or_a_source_fails(tmp_path: Path, monkeypatch: pyte
     (folder / "module.py").unlink()
     page.write_text("It is compiled anew.\n")
     assert prose.main([]) == 1
+    page.write_text("A short one.\n")
+    (tmp_path / "Makefile").write_text("all:  # built anew\n")
+    assert prose.main([]) == 1
+    (tmp_path / "Makefile").write_text("all:\n\tanew\n")
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "test_it.py").write_text(f'"""{LONG}"""\n')
+    assert prose.main([]) == 0, "sentences of tests may be long"
+    (tests / "test_it.py").write_text('"""It is compiled anew."""\n')
+    assert prose.main([]) == 1

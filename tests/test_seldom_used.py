@@ -16,8 +16,9 @@ from tests.marks import EXTENDED
 from xclbin_build import axlf, platform, recipe
 from xclbin_build.build import load_design
 from xclbin_build.cli import main as xclbin_main
+from xclbin_build.flow import vitis
 from xclbin_build.manifest import decode, describe, encode
-from xclbin_build.toolchain import gxx, vitis
+from xclbin_build.toolchain import gxx
 
 USER = Path(__file__).parent / "xclbin_build" / "data" / "user.toml"
 SOC = Path(__file__).parents[1] / "examples" / "soc"
@@ -25,8 +26,8 @@ SOC = Path(__file__).parents[1] / "examples" / "soc"
 ENGINES = (
     "engine-kv260", "engine-kv260-bf16", "engine-kv260-fp32", "engine-kv260-gather",
     "engine-u250", "engine-u250-4cu", "engine-u250-bf16",
-    "engine-u250-fp32", "engine-u280", "engine-u50", "engine-u55c", "engine-zcu102", "engine-zcu102-bf16",
-    "engine-zcu102-fp32",
+    "engine-u250-fp32", "engine-u280", "engine-u50", "engine-u55c", "engine-vck190", "engine-zcu102",
+    "engine-zcu102-bf16", "engine-zcu102-fp32",
 )  # fmt: skip
 PLATFORMS = ("emu", "kv260", "u250", "u280", "u50", "u55c", "vck190", "zcu102")
 

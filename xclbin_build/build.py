@@ -15,9 +15,10 @@ from .cache import digest, locked
 from .design import Design, elaborate
 from .errors import RecipeError, ToolchainError, XclbinError, did_you_mean
 from .estimate.design import check_fit
+from .flow import vitis
 from .manifest import EMULATED, TARGETS
 from .metadata import container
-from .toolchain import gxx, vitis
+from .toolchain import gxx
 from .toolchain import isa as isas
 from .toolchain.argument_bytes import ArgumentBytes
 from .toolchain.ninja_file import Progress

@@ -10,29 +10,37 @@ from pathlib import Path
 
 from rich.console import Console
 
+from . import check_command as check
+from . import estimate_command as estimates
 from . import platform as platforms
+from . import pragma_lint, scaffold, vpp
 from . import recipe as recipes
-from . import scaffold, vpp
 from .axlf import read
 from .build import build_design, check_output, design_of, load_design
-from .check import command as check
 from .command_line import parse, run_command
 from .design import Design
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
-from .estimate.design import check_fit, estimate
-from .estimate.report import document
-from .estimate.report import show as show_estimate
+from .estimate.design import check_fit
+from .flow import command as hardware
+from .flow import vitis
 from .info import show, summary
 from .manifest import EMULATED, TARGETS
 from .progress import shown
-from .toolchain import vitis
+from .synthesis import report
 from .trusted_path import printable
 
 _EPILOG = """\
 xclbin-build info FILE [--json]   shows the contents of an xclbin.
 
 xclbin-build estimate --platform P [--recipe R] [--json]   which resources a design uses, and whether it fits.
+
+xclbin-build estimate --all-platforms [--recipe R] [--json]   a row for each platform.
+
 xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their II, and why.
+
+xclbin-build check --against DIR --recipe R   Vitis' reports beside contracts, check and estimate.
+
+xclbin-build report DIR|XCLBIN [--html FILE] [--json]   what Vitis said of a build.
 
 xclbin-build A.cpp -k NAME [B.cpp -k NAME2] [--config FILE]   compiles and links kernels of your own, as v++ does.
 
@@ -42,7 +50,9 @@ examples:
   xclbin-build --target emu                                  the emulator's own recipe, with all cores
   xclbin-build --target emu --recipe my.toml --cu vadd=4 -o my.xclbin
   xclbin-build --target sw_emu vadd.cpp -k vadd --config link.cfg -o vadd.xclbin
+
   xclbin-build --target hw --platform u250 --sources-only build
+  xclbin-build --target hw --platform kv260 --board kria=app -o engine.xclbin
 """
 
 
@@ -52,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done; 1: a design does not fit or misses its contract; 2: it could not be done, a message says why.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"info": _info, "estimate": _estimate, "check": check.run, "new": scaffold.run}
+    commands = {"info": _info, "estimate": estimates.run, "check": check.run, "new": scaffold.run, "report": report.run}
     command = commands.get(words[0]) if words else None
     return run_command("error", lambda: command(words[1:]) if command else _build(words), (BuildError, XclbinError))
 
@@ -69,32 +79,6 @@ def _info(words: list[str]) -> int:
     return 0
 
 
-def _estimate(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="xclbin-build estimate",
-        description="Estimates the resources of a design: DSPs, block RAMs, UltraRAMs, LUTs and flip-flops of each "
-        "kernel, core and process, and whether they fit the platform. Returns 1 if they do not fit, or if "
-        "that is unknown.",
-    )
-    parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
-    parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml")
-    parser.add_argument("--cu", action="append", default=[], metavar="KERNEL=N", help="compute units of a kernel")
-    parser.add_argument("--process", action="append", default=[], metavar="NAME",
-                        help="count only this process of an engine; repeatable")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parse(parser, words)
-    if options.recipe is None and options.platform is None:
-        raise RecipeError("give --platform, --recipe, or both, such as: xclbin-build estimate --platform u250")
-    design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
-    found = estimate(design, only=options.process)
-    if options.json:
-        print(json.dumps(document(found), indent=1))
-    else:
-        # As wide as it comes where nobody looks at it, so that no figure is cut.
-        show_estimate(found, Console(width=None if sys.stdout.isatty() else 400))
-    return 0 if found.fits else 1
-
-
 def _build(words: list[str]) -> int:
     parser = _parser()
     if vpp.names_sources(words):
@@ -103,6 +87,7 @@ def _build(words: list[str]) -> int:
         options, ignored = parse(parser, words), ()
         _check_options(options)
         design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
+    design = hardware.with_clock(design, options.clock)
     console = Console(stderr=True, quiet=options.quiet)
     if ignored:
         console.print(f"without effect here: {_plain(', '.join(ignored))}", highlight=False, soft_wrap=True)
@@ -110,7 +95,9 @@ def _build(words: list[str]) -> int:
         vitis.check_directory(options.sources_only)  # before the estimate, which takes half a minute
     else:
         check_output(options.output)
-    if options.target not in EMULATED and not options.no_fit_check and design.platform.regions:
+    _check_pragmas(design, options, console)
+    fit_check = options.target not in EMULATED and not options.no_fit_check and not options.csynth
+    if fit_check and design.platform.regions:
         fitting = check_fit(design)
         for words_of in [*fitting.fit.tight, *fitting.unknown]:
             console.print(_plain(words_of), highlight=False, soft_wrap=True)
@@ -124,6 +111,8 @@ def _build(words: list[str]) -> int:
             f"wrote {len(files)} files to {_plain(str(options.sources_only))}; build them there with ./build.sh"
         )
         return 0
+    if options.target not in EMULATED:
+        return hardware.run(design, options, console)
     with shown(f"{printable(options.output)} (recipe {design.recipe.name})", quiet=options.quiet) as progress:
         output = build_design(
             design,
@@ -132,12 +121,21 @@ def _build(words: list[str]) -> int:
             isa=options.isa,
             plan=options.plan,
             progress=progress,
-            fit_check=False,  # done above
             sanitize=options.sanitize,
         )
     size, uuid = output.stat().st_size, read(output).uuid
     console.print(f"{_plain(str(output))}: {size} bytes, uuid {uuid}", highlight=False, soft_wrap=True)
     return 0
+
+
+def _check_pragmas(design: Design, options: argparse.Namespace, console: Console) -> None:
+    """Names mistakes in pragmas; a build for hardware, which takes hours, is refused."""
+    found = pragma_lint.check_design(design)
+    if found and options.target not in EMULATED and not options.no_pragma_check:
+        more = f" There are {len(found) - 1} more." if len(found) > 1 else ""
+        raise RecipeError(f"{found[0]}{more} Mend the pragma, or build with --no-pragma-check.")
+    for finding in found:
+        console.print(f"pragma: {_plain(str(finding))}", highlight=False, soft_wrap=True)
 
 
 def _sources(parser: argparse.ArgumentParser, words: list[str]) -> tuple[argparse.Namespace, Design, tuple[str, ...]]:
@@ -167,9 +165,11 @@ def _check_options(options: argparse.Namespace) -> None:
             options.no_fit_check and emulated,
             "only --target hw and hw_emu check whether a design fits",
         ),
+        ("--no-pragma-check", options.no_pragma_check and emulated, "only --target hw and hw_emu stop at a pragma"),
     ):
         if useless:
             raise RecipeError(f"{name} has no effect here: {why}; leave it out.")
+    hardware.check_options(options, emulated)
     options.output = options.output or Path("torch.xclbin")
 
 
@@ -206,11 +206,15 @@ def _parser() -> argparse.ArgumentParser:
         help="build for a card even if the estimate says that the design does not fit",
     )
     parser.add_argument(
+        "--no-pragma-check", action="store_true", help="build for a card even if a pragma has an unknown word or name"
+    )
+    parser.add_argument(
         "--sanitize",
         action=argparse.BooleanOptionalAction,
         default=False,
         help="kernels of your own check array bounds, shifts and divisions on the emulator (default with sources)",
     )
+    hardware.add_options(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     return parser
 

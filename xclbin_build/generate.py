@@ -96,7 +96,7 @@ def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
         elif kernel.peers > 1:
             peers = Peers.of(kernel, design)
             sources[f"{kernel.name}.cpp"] = _render("kernel_peer.cpp.j2", design, kernel=kernel, peers=peers)
-            sources[f"{peers.meet}.cpp"] = _render("kernel_meet.cpp.j2", design, kernel=kernel, peers=peers)
+            sources[f"{peers.barrier}.cpp"] = _render("kernel_barrier.cpp.j2", design, kernel=kernel, peers=peers)
         elif kernel.engine:
             sources[f"{kernel.name}.cpp"] = _render("kernel_engine.cpp.j2", design, kernel=kernel)
     return sources

@@ -33,6 +33,9 @@ kernels           [{name, lanes, cores, opcodes, weights, activations, compute_u
                   `peers` of hardware: the arguments of the kernel itself (those of feature maps by bank), the CU that
                   synchronizes the others, and the bytes of a page of feature maps.
 
+synthesis         {kernel: {target_ns, estimated_ns, loops: {label: {ii, depth}}}} of a build with Vitis, from its
+                  reports of C synthesis; the cost model uses the intervals of an engine's loops
+
 streams           [{source, destination, depth}] between compute units, each end as UNIT.ARGUMENT
 
 opcodes           {name: number}

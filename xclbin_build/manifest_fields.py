@@ -89,8 +89,23 @@ class PeerArguments:
 @dataclass(frozen=True)
 class Peers:
     arguments: Annotated[PeerArguments, Closed()]
-    meet: Name
+    barrier: Name
     page_bytes: Annotated[int, Range(64, 2**31 - 1)]
+
+
+@dataclass(frozen=True)
+class SynthesizedLoop:
+    ii: Count
+    depth: Annotated[Count | None, Nullable()] = None
+
+
+@dataclass(frozen=True)
+class Synthesized:
+    """What C synthesis achieved of a kernel: periods in ns, and its pipelined loops by label."""
+
+    target_ns: Positive
+    estimated_ns: NotNegative
+    loops: dict[str, SynthesizedLoop] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -181,6 +196,7 @@ class Manifest:
     multiplies: list[Text] = field(default_factory=list)
     tuning: Tuning | None = None
     streams: list[Stream] = field(default_factory=list)
+    synthesis: dict[str, Synthesized] = field(default_factory=dict)
 
 
 def check_manifest(manifest: dict[str, Any]) -> None:

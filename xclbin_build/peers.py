@@ -1,4 +1,4 @@
-"""Compute units that work together, on a card: their kernel's arguments, the kernel in which they meet, and links.
+"""Compute units that work together, on a card: their kernel's arguments, the kernel of their barrier, and links.
 
 Host software and the emulator use the arguments of a single engine. On a card the feature maps are spread over several
 banks, and each port to feature maps becomes one port for each bank (hls_kernels/engine/paged_port.hpp). Each CU has its
@@ -17,7 +17,7 @@ MAPS = tuple(argument.name for argument in ENGINE_ARGUMENTS if "arena" in (argum
 PAGE_BYTES = 4096
 """Page p of maps is page p // banks of bank p % banks: ENGINE_PAGE_BYTES of hls_kernels/engine/config.hpp."""
 _STREAM_DEPTH = 16
-"""Of the FIFOs between units and the kernel in which they meet: at least PEERS_AHEAD + 2 of peers.hpp."""
+"""Of the FIFOs between units and the kernel of their barrier: at least PEERS_AHEAD + 2 of peers.hpp."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Peers:
         return cls(kernel, tuple(tags[: design.peer_banks]), places)
 
     @property
-    def meet(self) -> str:
-        """The name of the kernel in which they meet."""
-        return f"{self.kernel.name}_meet"
+    def barrier(self) -> str:
+        """The name of the kernel that synchronizes them."""
+        return f"{self.kernel.name}_barrier"
 
     @property
     def maps(self) -> Mapping[str, list[str]]:
@@ -55,22 +55,22 @@ class Peers:
         ]  # fmt: skip
 
     def table(self) -> dict[str, object]:
-        """What the manifest says of them: indices of arguments, of maps by bank, and the unit in which they meet."""
+        """What the manifest says of them: indices of arguments, of maps by bank, and the unit of their barrier."""
         index = {name: number for number, name in enumerate(self.arguments)}
         single = {name: index[name] for name in ("commands", "count", "weights")}
         maps = {name: [index[argument] for argument in arguments] for name, arguments in self.maps.items()}
-        return {"arguments": single | maps, "meet": f"{self.meet}:{{{self.meet}_1}}", "page_bytes": PAGE_BYTES}
+        return {"arguments": single | maps, "barrier": f"{self.barrier}:{{{self.barrier}_1}}", "page_bytes": PAGE_BYTES}
 
     def connectivity(self) -> list[str]:
         """Lines of link.cfg: banks of all arguments, and the streams."""
-        lines = [f"nk={self.meet}:1:{self.meet}_1"]
+        lines = [f"nk={self.barrier}:1:{self.barrier}_1"]
         for number, (unit, place) in enumerate(zip(self.kernel.compute_units, self.places, strict=True), 1):
             lines += [f"sp={unit.name}.{name}:{place}" for name in ("commands", "weights")]
             for arguments in self.maps.values():
                 pairs = zip(arguments, self.banks, strict=True)
                 lines += [f"sp={unit.name}.{argument}:{bank}" for argument, bank in pairs]
             lines += [
-                f"stream_connect={unit.name}.to_peers:{self.meet}_1.from_{number}:{_STREAM_DEPTH}",
-                f"stream_connect={self.meet}_1.to_{number}:{unit.name}.from_peers:{_STREAM_DEPTH}",
+                f"stream_connect={unit.name}.to_peers:{self.barrier}_1.from_{number}:{_STREAM_DEPTH}",
+                f"stream_connect={self.barrier}_1.to_{number}:{unit.name}.from_peers:{_STREAM_DEPTH}",
             ]
         return lines

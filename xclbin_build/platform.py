@@ -25,7 +25,9 @@ DIRECTORY = Path(__file__).resolve().parent / "platforms"
 BANK_KINDS = {"ddr4": 1, "hbm": 6, "plram": 2, "host": 10}
 NO_PART = "none"  # the part of a platform that is no card
 RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
-_KEYS = ("name", "description", "xsa", "part", "bank", "resources", "usable", "slr", "tuning", "memory")
+FAMILIES = ("alveo", "zynqmp", "versal")
+"""How a card boots and is loaded: over PCIe, or as a Zynq UltraScale+ or Versal whose own processor is the host."""
+_KEYS = ("name", "description", "xsa", "part", "family", "bank", "resources", "usable", "slr", "tuning", "memory")
 _SPEEDS = ("clock_mhz", "launch_us", "transfer_gbps", "ps_gflops", "ps_gbps", "ps_node_us")
 _OPTIONAL_SPEEDS = ("bank_gbps",)
 _TUNING = ("slice_work", "memory_share")
@@ -78,7 +80,7 @@ class Platform:
     """A card. `speeds` are the figures that lowering's cost model starts from; `resources` the FPGA's totals.
 
     regions: empty for the emulator. source: who says what the shell leaves of them.
-    memories: how the cycle simulator models each kind of bank; empty if the file does not say.
+    memories: how the cycle simulator models each kind of bank; empty if the file does not say. family: see FAMILIES.
     """
 
     name: str
@@ -92,6 +94,12 @@ class Platform:
     source: str = ""
     tuning: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, memory.MemoryModel] = field(default_factory=dict)
+    family: str = FAMILIES[0]
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the host is the chip's own processor."""
+        return self.family != FAMILIES[0]
 
     @property
     def slrs(self) -> int:
@@ -187,7 +195,15 @@ def load(name_or_path: str | Path) -> Platform:
         source=_source(table, regions),
         tuning=_tuning(table),
         memories=_memories(table, banks, path.parent),
+        family=_family(table),
     )
+
+
+def _family(platform: toml_table.Table) -> str:
+    family = platform.get("family", str, FAMILIES[0])
+    if family not in FAMILIES:
+        raise RecipeError(f"{platform.where}: unknown family '{family}'; {did_you_mean(family, FAMILIES)}")
+    return family
 
 
 def _resources(platform: toml_table.Table) -> dict[str, int]:

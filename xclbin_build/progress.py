@@ -16,10 +16,10 @@ REPEATED = 10.0
 
 
 @contextmanager
-def shown(what: str, *, quiet: bool = False) -> Iterator[Callback]:
+def shown(what: str, *, quiet: bool = False, stages: bool = False) -> Iterator[Callback]:
     """Shows on stderr that `what` is being built, until the context is left; gives what is to be called as steps end.
 
-    With `quiet` nothing is shown.
+    With `quiet` nothing is shown. stages: the steps take minutes to hours, so each has its name and a line.
     """
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False, quiet=quiet)
     if console.is_terminal and not quiet:
@@ -33,19 +33,22 @@ def shown(what: str, *, quiet: bool = False) -> Iterator[Callback]:
             task = bar.add_task(f"building {what}", total=None, steps="")
 
             def update(done: int, total: int, step: str) -> None:
-                bar.update(task, completed=done, total=total, steps=f"{done} of {total} steps")
+                running = f", {step}" if stages else ""
+                bar.update(task, completed=done, total=total, steps=f"{done} of {total} steps{running}")
 
             yield update
         return
     began = told = time.monotonic()
+    before = ""
     console.print(f"building {what}")
 
     def tell(done: int, total: int, step: str) -> None:
-        nonlocal told
+        nonlocal told, before
         now = time.monotonic()
-        if now - told >= REPEATED:
-            told = now
-            console.print(f"building {what}: {done} of {total} steps, {now - began:.0f} s")
+        if (stages and step != before) or now - told >= REPEATED:
+            told, before = now, step
+            running = f", {step}" if stages else ""
+            console.print(f"building {what}: {done} of {total} steps{running}, {now - began:.0f} s")
 
     yield tell
     console.print(f"built {what} in {time.monotonic() - began:.0f} s")

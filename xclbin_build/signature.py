@@ -52,7 +52,7 @@ _STREAMS = ("stream", "stream_of_blocks", "task")
 _TOO_WIDE = (["long", "double"], ["__int128"], ["unsigned", "__int128"])
 MAX_VALUE_BYTES = 64  # of a structure; what the emulator's register maps take
 
-_SCALARS_TOLD = "integers, floating-point numbers, bool, enumerations and ap_int of up to 64 bits"
+_SCALAR_TYPES = "integers, floating-point numbers, bool, enumerations and ap_int of up to 64 bits"
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def _why_not(what: Declarator, words: Sequence[str]) -> str:
     if words in _TOO_WIDE:
         return "has more than 64 bits; pass it by a pointer."
     return (
-        f"is neither a pointer to data nor a scalar of a known type ({_SCALARS_TOLD}); pass a structure by a pointer, "
+        f"is neither a pointer to data nor a scalar of a known type ({_SCALAR_TYPES}); pass a structure by a pointer, "
         "or its members one by one."
     )
 

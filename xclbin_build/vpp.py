@@ -17,6 +17,7 @@ from .command_line import parse as parse_options
 from .connectivity import parse_stream
 from .documents import DocumentError, read_text
 from .errors import RecipeError, did_you_mean
+from .flow.command import VALUED as HARDWARE_OPTIONS
 from .trusted_path import printable
 
 SOURCES = (".cpp", ".c", ".cc", ".cxx")
@@ -26,7 +27,7 @@ _STEPS = {"-c": "compiles", "--compile": "compiles", "-l": "links", "--link": "l
 _CONNECTIVITY = {"nk": "nk", "sp": "sp", "sc": "sc", "stream_connect": "sc", "slr": "slr"}
 _VALUED = (
     "-k", "--kernel", "-o", "--output", "-t", "--target", "-f", "--platform", "--config", "-I", "--include", "-D",
-    "--define", "--isa", "--plan", "--sources-only", "--recipe", "--cu",
+    "--define", "--isa", "--plan", "--sources-only", "--recipe", "--cu", *HARDWARE_OPTIONS,
     *(f"--connectivity.{key}" for key in _CONNECTIVITY),
 )  # fmt: skip
 _IGNORED_VALUED = (

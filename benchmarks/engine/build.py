@@ -12,7 +12,7 @@ from benchmarks.engine import attention, memory
 from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
 from fpga_dynamo.codegen.engine import layout
 from fpga_dynamo.codegen.engine.command import Flags, IdleCommand, MacCommand, Operation, WeightKind
-from fpga_dynamo.codegen.engine.cycles import PARAMS_LINES, Memory
+from fpga_dynamo.codegen.engine.cycles import PARAMS_LINES, MemoryTiming
 from fpga_dynamo.codegen.engine.owners import Owners
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES, EngineSizes
 from fpga_dynamo.codegen.engine.split import Share, shares, vector_shares
@@ -64,7 +64,7 @@ class Builder:
         self,
         network: Network,
         sizes: EngineSizes,
-        memory_model: Memory,
+        memory_model: MemoryTiming,
         seed: int = 0,
         check: bool = True,
         units: int = 1,

@@ -14,7 +14,7 @@ from benchmarks.engine.layers import Network
 from benchmarks.engine.networks import exported
 from benchmarks.engine.run import Engine
 from benchmarks.engine.walk import network
-from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.target import FITTED
 from fpga_dynamo.codegen.engine.timeline import ends_together
@@ -81,7 +81,7 @@ class Outcome:
 
     @property
     def utilisation(self) -> float:
-        """Products that the network has, over those that the array could have made meanwhile."""
+        """Products that the network has, over those that the array could make in the same cycles."""
         return sum(command.macs for command in self.commands) / (self.cycles * self.sizes.macs * self.units)
 
 
@@ -96,7 +96,7 @@ def measure(name: str, platform: str, *, check: bool = True, mhz: float = 300.0,
     return measure_on(engine_of(platform, mhz, units), name, FITTED[platform], check=check)
 
 
-def measure_on(engine: Engine, name: str, memory: Memory, *, check: bool = True) -> Outcome:
+def measure_on(engine: Engine, name: str, memory: MemoryTiming, *, check: bool = True) -> Outcome:
     """The same on an engine; `memory` is what the cost model takes for a unit's."""
     layers = network(name, exported(name).graph)
     built = Builder(layers, engine.sizes, memory, check=check, units=engine.units).build()

@@ -10,7 +10,7 @@ from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES
 from fpga_dynamo.ir.view import ceil_div
 
 
-class Region(layout.Region):
+class Region(layout.LineRegion):
     """Lines and their content."""
 
     def __init__(self) -> None:

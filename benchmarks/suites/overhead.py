@@ -64,7 +64,7 @@ def _small_model(build: Callable[[], tuple[nn.Module, Tensor]], settings: Settin
     torch.manual_seed(0)
     model, x = build()
     model.eval()
-    # The card takes it whether it pays or not: what is measured is the way to the card.
+    # On the card whether it pays or not: the way to the card is measured.
     ours = torch.compile(model, backend="fpga", options={"partition": "greedy", "strict": True})
     with torch.no_grad():
         runners: dict[str, Callable[[Tensor], Tensor]] = {

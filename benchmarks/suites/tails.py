@@ -39,7 +39,7 @@ def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
 
 
 def _small() -> tuple[Graph, Tensor]:
-    """Two chains of which the cores can take the last node, each in some microseconds."""
+    """Two chains of which the cores support the last node, each in some microseconds."""
     w = torch.randn(64, 64, dtype=torch.complex64)
 
     def graph(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ SMOOTH_CORE = fpga_dynamo.Core(
     cycles=lambda c, target: c["sequences"] * c["steps"] * ceil_div(c["channels"], VEC),
     moved=lambda c, target: 2 * c["sequences"] * c["steps"] * c["channels"],
     parts=lambda c, target: c["sequences"] * ceil_div(c["channels"], 8 * VEC),
-    redirects=True,
+    zero_copy=True,
 )
 fpga_dynamo.register_core(SMOOTH_CORE)
 
@@ -32,7 +32,7 @@ def check(match: fpga_dynamo.Match, graph: GraphInfo) -> str | None:
     if why := refuse_float(operand(node, 0), "its input"):
         return why
     if len(shape(node)) != 3:
-        return f"its input has {len(shape(node))} dimensions; the core takes sequence x step x channel"
+        return f"its input has {len(shape(node))} dimensions; the core supports sequence x step x channel"
     if not isinstance(node.args[1], float):
         return "its decay is not known before the call"
     return None

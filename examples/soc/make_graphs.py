@@ -1,4 +1,4 @@
-"""Writes the task graphs in `graphs/` again: `python -m examples.soc.make_graphs`.
+"""Writes the task graphs of the study to `graphs/`: `python -m examples.soc.make_graphs`.
 
 Of every workload, an operator (with what is fused to it) a task; seconds for a ZCU102: a model of its cores, cycles of
 the kernels counted from the sources. The first time, the emulator's kernels are compiled, which takes minutes.

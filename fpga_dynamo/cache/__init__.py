@@ -10,7 +10,26 @@ The files are checksummed and replaced as a whole (store.py); nothing in them is
 cache for AOTAutograd is not used, because it unpickles.
 """
 
-from fpga_dynamo.cache.cached import lower_cached
-from fpga_dynamo.cache.traces import Trace
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fpga_dynamo.cache.cached import lower_cached
+    from fpga_dynamo.cache.traces import Trace
 
 __all__ = ["Trace", "lower_cached"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Loads the compiler on first use: ``import torch`` needs the artifacts of this package, and nothing else."""
+        if name == "lower_cached":
+            from fpga_dynamo.cache.cached import lower_cached
+
+            return lower_cached
+        if name == "Trace":
+            from fpga_dynamo.cache.traces import Trace
+
+            return Trace
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

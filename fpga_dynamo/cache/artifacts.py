@@ -7,16 +7,20 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from fpga_dynamo.cache import seal, store
-from fpga_dynamo.cache.plain import CorruptError
-from fpga_dynamo.torch_internals.serialization import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
+from fpga_dynamo.torch_internals.artifacts import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 
 @CacheArtifactFactory.register
 class FpgaProgramArtifact(CacheArtifact):
-    """One entry, as it is on disk; it is checked before it goes there, also for who made it."""
+    """One entry, as it is on disk; it is checked before it goes there, also for who made it.
+
+    What checks it is imported when there is an entry, as each ``import torch`` imports this module.
+    """
 
     def populate_cache(self) -> None:
+        from fpga_dynamo.cache import seal, store
+        from fpga_dynamo.cache.plain import CorruptError
+
         try:
             entry = store.parse(self.key, self.content)
             seal.check(entry.header, entry.raw)
@@ -27,6 +31,9 @@ class FpgaProgramArtifact(CacheArtifact):
 
     def adopt(self) -> None:
         """As populate_cache, of an entry of whoever made it, which comes with code that is run anyway."""
+        from fpga_dynamo.cache import seal, store
+        from fpga_dynamo.cache.plain import CorruptError
+
         try:
             entry = store.parse(self.key, self.content)
         except CorruptError as error:

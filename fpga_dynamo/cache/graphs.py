@@ -14,6 +14,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.ir.graph import DEVICES
 from fpga_dynamo.ir.plain_kernels import plain_kernel
 from fpga_dynamo.torch_internals.dispatch import OpOverload, without_modes
 from fpga_dynamo.torch_internals.tensors import storage_key
@@ -80,10 +81,10 @@ def describe(value: Any, storages: dict[int, int] | None = None) -> Any:
 
 def _constant(module: GraphModule, node: Node) -> Any:
     tensor = operator.attrgetter(str(node.target))(module)
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu":
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type not in DEVICES:
         raise UnstorableError(f"an attribute of type {type(tensor).__name__}")
     with without_modes():
-        content = tensor.detach().resolve_conj().resolve_neg().contiguous().flatten().view(torch.uint8)
+        content = tensor.detach().resolve_conj().resolve_neg().contiguous().flatten().view(torch.uint8).cpu()
         return [describe(tensor), hashlib.sha256(content.numpy().data).hexdigest()]
 
 

@@ -15,7 +15,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand
-from fpga_dynamo.codegen.engine.parts import Part, Turned
+from fpga_dynamo.codegen.engine.parts import CommandPart, TransposedKernel
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.lowering.ops.engine.int8.norm import NormParameters
 from fpga_dynamo.lowering.ops.engine.int8.params import TableParameters
@@ -43,8 +43,8 @@ SETTINGS = tuple(_SETTINGS.values())
 _RECORDS: dict[str, type] = {
     "mac_command": MacCommand,
     "engine_sizes": EngineSizes,
-    "part": Part,
-    "turned": Turned,
+    "part": CommandPart,
+    "transposed": TransposedKernel,
     **_SETTINGS,
 }
 """Dataclasses of numbers, tuples of them, their enumerations and each other, on which packed constants depend."""

@@ -101,7 +101,7 @@ class _Writer:
     def weight(self, buffer: WeightBuffer) -> list[Any]:
         pack = buffer.pack
         name = f"{pack.layout.__module__}.{pack.layout.__qualname__}"
-        if not name.startswith(_LAYOUTS) or _layout(name) is not pack.layout:
+        if not name.startswith(_LAYOUTS) or packing_function(name) is not pack.layout:
             raise UnstorableError(f"a packing function {name}")
         operands = [None if e is None else self._position[e.node] for e in pack.operands]
         params = to_plain(pack.params, self._position.__getitem__)
@@ -231,11 +231,11 @@ class _Reader:
             raise CorruptError(f"not the settings of a pack: {params!r:.80}")
         hash(settings)
         most = MOST_BEATS * ELEMENTS[element].lanes
-        pack = Pack(_layout(name), settings, expressions, integer(count, 1, most), ELEMENTS[element])
+        pack = Pack(packing_function(name), settings, expressions, integer(count, 1, most), ELEMENTS[element])
         return WeightBuffer(pack, text(label))
 
 
-def _layout(name: str) -> Callable[..., torch.Tensor]:
+def packing_function(name: str) -> Callable[..., torch.Tensor]:
     """The function ``pack_...`` of a module that lowering uses. Raises :class:`CorruptError` for others."""
     module, _, function = name.rpartition(".")
     found = getattr(sys.modules.get(module), function, None) if name.startswith(_LAYOUTS) else None

@@ -52,7 +52,7 @@ class Core(Generic[F]):
     parts: (fields, target) -> how many independent parts its lanes may share, for patterns that do not give `slices`
         themselves; None if nothing but the pattern knows, or one lane does everything.
     bands: how it is cut into bands of rows, None if it never is.
-    redirects: whether its record has a redirection (windows.hpp), so that it reads and writes the host's memory if the
+    zero_copy: whether its record has a redirection (windows.hpp), so that it reads and writes the host's memory if the
         card shows it.
     propagates_nan: whether NaN or infinity may propagate to results that do not depend on the element.
     """
@@ -62,7 +62,7 @@ class Core(Generic[F]):
     moved: Callable[[F, Target], int]
     parts: Callable[[F, Target], int] | None = None
     bands: Bands[F] | None = None
-    redirects: bool = False
+    zero_copy: bool = False
     propagates_nan: bool = False
 
 
@@ -125,7 +125,7 @@ class CoreTable:
 
     def redirect(self, opcodes: Iterable[str]) -> bool:
         """Whether all are sure to read and write the host's memory where the card shows it."""
-        return all(self[opcode].redirects for opcode in opcodes)
+        return all(self[opcode].zero_copy for opcode in opcodes)
 
 
 CORES = CoreTable()

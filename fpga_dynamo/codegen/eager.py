@@ -25,7 +25,7 @@ from fpga_dynamo.ir.sizes.symbols import Symbols
 Values = list[Any]
 
 
-class Part:
+class EagerPart:
     """Computes `result` (any structure with nodes in it) from the values of `reads`, running `nodes` in order.
 
     A value is let go of behind the last node that uses it, as in a function's local variable that is overwritten.
@@ -147,7 +147,7 @@ def _takes_any_layout(node: Node) -> bool:
 def _in_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     if tensor.stride() == tuple(strides):
         return tensor
-    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _gathered(places: Sequence[int], kind: type) -> Callable[[Sequence[Any]], Any]:
@@ -158,12 +158,12 @@ def _gathered(places: Sequence[int], kind: type) -> Callable[[Sequence[Any]], An
     return (lambda values: list(getter(values))) if issubclass(kind, list) else getter
 
 
-def whole(module: GraphModule) -> Part:
+def whole(module: GraphModule) -> EagerPart:
     """The whole graph in eager, as it is now: passes change it in steps, each of which leaves what it computes."""
     nodes = list(module.graph.nodes)
     placeholders = [node for node in nodes if node.op == "placeholder"]
     body = [node for node in nodes if node.op not in ("placeholder", "output")]
-    return Part(module, placeholders, body, module.graph.output_node().args[0], None)
+    return EagerPart(module, placeholders, body, module.graph.output_node().args[0], None)
 
 
 def extract(
@@ -175,7 +175,7 @@ def extract(
     name: str = "Part",
     result: Any = None,
     may_run: Callable[[Node], bool] = lambda node: True,
-) -> tuple[Part, list[Node]]:
+) -> tuple[EagerPart, list[Node]]:
     """What computes `result` (default: the list of `outputs`, the nodes in it) from `given` and graph inputs.
 
     `keep`: nodes that are run even if no output needs them; all run in the original order. Returns the part and the
@@ -201,4 +201,4 @@ def extract(
     given_result = list(outputs) if result is None else result
     if graph.sizes is not None and (any(map(takes_sizes, nodes)) or any(True for _ in sizes_in(given_result))):
         reads.append(graph.sizes)
-    return Part(graph.module, reads, nodes, given_result, graph.sizes), reads
+    return EagerPart(graph.module, reads, nodes, given_result, graph.sizes), reads

@@ -64,7 +64,7 @@ _LAYOUT = Origin("layout")
 class Emitter(Packer):
     """Builds the commands of one PL segment, for one kernel.
 
-    taken_by: the name of the pattern that has each node of the graph's matches.
+    pattern_of: the name of the pattern that has each node of the graph's matches.
     external: the view of a value that comes from outside the segment, or None for one that does not.
     placements: where `lower` should put the value of a node, if somebody (a `cat`) has a place for it.
     """
@@ -74,11 +74,11 @@ class Emitter(Packer):
         graph: GraphInfo,
         kernel: KernelInfo,
         external: Callable[[Node], View | None],
-        taken_by: Mapping[Node, str],
+        pattern_of: Mapping[Node, str],
     ) -> None:
         self.graph = graph
         self.kernel = kernel
-        self.taken_by = taken_by
+        self.pattern_of = pattern_of
         self.target = graph.target
         self.commands: list[Command] = []
         self.weights: dict[tuple[Any, ...], WeightBuffer] = {}
@@ -212,7 +212,7 @@ class Emitter(Packer):
             self.command(move, reads=[source], writes=[target], layout_change=layout_change)
 
     def format_of(self, view: View | Buffer) -> int:
-        """What a record calls the elements of an operand; 0 for words, which every core takes."""
+        """What a record calls the elements of an operand; 0 for words, which every core supports."""
         return self.target.format_of(view.element)
 
     def convert(self, source: View, target: View) -> None:

@@ -110,7 +110,7 @@ def field_values(
     values = list(given) if isinstance(given, (tuple, list)) else [given]
     if len(values) != entry.count:
         counted = f"{entry.count} value{'' if entry.count == 1 else 's'}"
-        raise ValueError(f"field '{name}' of '{opcode}_command' takes {counted}, not {given!r}")
+        raise ValueError(f"field '{name}' of '{opcode}_command' expects {counted}, not {given!r}")
     return entry, values
 
 
@@ -139,11 +139,11 @@ def bits(value: object, field: RecordField) -> int:
         try:
             return _float_bits(float(value))  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"takes float, not {value!r}") from error
+            raise ValueError(f"expects float, not {value!r}") from error
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
-        raise ValueError(f"takes {field.type}, not {value!r}") from error
+        raise ValueError(f"expects {field.type}, not {value!r}") from error
     least, most = _RANGES[field.type]
     if not least <= number <= most:
         raise ValueError(f"is {field.type} ({least} to {most}), and {number} is out of range")

@@ -22,7 +22,7 @@ def _move_words(c: Move, target: Target) -> int:
     return 2 * numel(c.dims) * target.element(c.format).bytes // WORD_BYTES
 
 
-MOVE = CORES.add(Core[Move](Move.opcode, _move_cycles, moved=_move_words, redirects=True))
+MOVE = CORES.add(Core[Move](Move.opcode, _move_cycles, moved=_move_words, zero_copy=True))
 
 
 def _convert_words(c: Convert, target: Target) -> int:
@@ -37,6 +37,6 @@ CONVERT = CORES.add(
         cycles=lambda c, target: ceil_div(c.count, VEC),
         moved=_convert_words,
         parts=lambda c, target: ceil_div(c.count, VEC),
-        redirects=True,
+        zero_copy=True,
     )
 )

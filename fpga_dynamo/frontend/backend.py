@@ -23,7 +23,7 @@ from fpga_dynamo.frontend.double_backward import DoubleBackward
 from fpga_dynamo.frontend.dropouts import drop_idle_dropouts, refuse_recurrence
 from fpga_dynamo.frontend.eager_ops import StrictWatch
 from fpga_dynamo.frontend.frames import Frames, Gap, note_gap
-from fpga_dynamo.frontend.platform import with_recipe
+from fpga_dynamo.frontend.platform import with_card, with_recipe
 from fpga_dynamo.ir.program import Program
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering import names
@@ -89,7 +89,7 @@ def fpga(
     Raises :class:`fpga_dynamo.FpgaError` (inside Dynamo's BackendCompilerFailed) for a wrong option or mode, an xclbin
     that cannot be used, and with ``strict=True`` for a node that would run on the PS.
     """
-    parsed = with_recipe(_parse_options(options, mode), gm, example_inputs)
+    parsed = with_card(with_recipe(_parse_options(options, mode), gm, example_inputs), options, example_inputs)
     warn_once()
     if in_forward_ad():
         return _left_to_eager(

@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.graph import aten, is_effectful
+from fpga_dynamo.runtime.torch_state import AUTOCAST_DEVICES
 from fpga_dynamo.torch_internals.aot import graph_facts
 from fpga_dynamo.torch_internals.autograd import base_of, compiled_node, inputs_of, keeps_graph
 from fpga_dynamo.torch_internals.dispatch import HigherOrderOperator
@@ -27,7 +28,6 @@ from fpga_dynamo.torch_internals.tensors import versions
 
 Gradients = tuple[torch.Tensor | None, ...]
 
-_AUTOCAST_DEVICES = ("cpu", "cuda")
 _SAME = 0.05
 """The largest difference, as a share of the norm, between the gradients of two runs with the same random numbers."""
 
@@ -272,4 +272,4 @@ def _close(found: Gradients, given: Gradients) -> bool:
 
 def _ambient() -> list[tuple[str, torch.dtype | None]]:
     """What autocast computes in, by device; None where it is off."""
-    return [(d, torch.get_autocast_dtype(d) if torch.is_autocast_enabled(d) else None) for d in _AUTOCAST_DEVICES]
+    return [(d, torch.get_autocast_dtype(d) if torch.is_autocast_enabled(d) else None) for d in AUTOCAST_DEVICES]

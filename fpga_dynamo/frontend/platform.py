@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch.fx import GraphModule
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.options import Options
+from fpga_dynamo.torch_internals.device import NAME
 from xclbin_build import BuildError
 from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
@@ -29,6 +30,15 @@ def with_recipe(options: Options, gm: GraphModule, inputs: Sequence[Any]) -> Opt
         return replace(options, recipe=recipes.own(name, element_of(gm, inputs)))
     except BuildError as error:
         raise OptionError(f"option 'platform': {error}") from error
+
+
+def with_card(options: Options, given: Mapping[str, Any] | None, inputs: Sequence[Any]) -> Options:
+    """Options that name the card on which the graph's device tensors lie, unless the user's options name one."""
+    if given is not None and "device" in given:
+        return options
+    tensors = (value for value in inputs if isinstance(value, torch.Tensor))
+    index = next((tensor.device.index for tensor in tensors if tensor.device.type == NAME), None)
+    return options if index is None else replace(options, device=index)
 
 
 def element_of(gm: GraphModule, inputs: Sequence[Any]) -> str:

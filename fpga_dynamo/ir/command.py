@@ -122,7 +122,7 @@ class Record:
     def _array(self, name: str, given: object) -> tuple[object, ...]:
         _, count = self._kinds[name]
         if not isinstance(given, (tuple, list)) or len(given) != count:
-            raise TypeError(f"field '{name}' of '{self.opcode}_command' takes {count} values, not {given!r}")
+            raise TypeError(f"field '{name}' of '{self.opcode}_command' expects {count} values, not {given!r}")
         return tuple(self._checked(name, item) for item in given)
 
     def _checked(self, name: str, given: object) -> object:
@@ -137,7 +137,7 @@ class Record:
                 return float(given)
         except (TypeError, ValueError):
             pass
-        raise TypeError(f"field '{name}' of '{self.opcode}_command' takes {what}, not {given!r}")
+        raise TypeError(f"field '{name}' of '{self.opcode}_command' expects {what}, not {given!r}")
 
     def at_hints(self: R) -> R:
         """The same with sizes as their hints: for costs, records nothing."""

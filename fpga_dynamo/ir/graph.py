@@ -19,6 +19,7 @@ from fpga_dynamo.ir.sizes.size import Shape, Size, sizes_in
 from fpga_dynamo.ir.sizes.size import value as plain
 from fpga_dynamo.ir.sizes.symbols import Symbols
 from fpga_dynamo.ir.target import Target
+from fpga_dynamo.torch_internals.device import NAME
 from fpga_dynamo.torch_internals.dispatch import HigherOrderOperator, OpOverload, schema
 
 aten = torch.ops.aten
@@ -31,6 +32,9 @@ RESHAPE_TARGETS = frozenset({aten.view.default, aten._unsafe_view.default, aten.
 
 IDENTITY_TARGETS = frozenset({aten.clone.default, aten.lift_fresh_copy.default})
 """Targets that copy: free on the card, where values are never changed in place."""
+
+DEVICES = ("cpu", NAME)
+"""Types of devices whose tensors a launch can read and write: their memory is mapped into the process."""
 
 STORABLE = frozenset({*FLOATS, *INTEGERS, torch.bool})
 """Types of element that the arena can hold."""
@@ -249,8 +253,8 @@ def _refuse_tensor(fake: Any, what: str) -> str | None:
         return f"{what} is {_name(fake.dtype)}; the cores support {_named(STORABLE)}"
     if fake.layout is not torch.strided:
         return f"{what} is {fake.layout}, not a strided tensor"
-    if fake.device.type != "cpu":
-        return f"{what} is on {fake.device}, not on the host"
+    if fake.device.type not in DEVICES:
+        return f"{what} is on {fake.device}, neither on the host nor on the card"
     if any(isinstance(size, torch.SymInt) for size in fake.shape):
         return f"{what} has a size that is not known before the call"
     if fake.numel() == 0:
@@ -279,8 +283,8 @@ def refuse_number(node: Node, what: str) -> str | None:
         return f"{what} has a dynamic size; the complex cores support static sizes only"
     if fake.dtype is torch.float32:
         return refuse_float(node, what)
-    if fake.layout is not torch.strided or fake.device.type != "cpu":
-        return f"{what} is on {fake.device} ({fake.layout}), not a strided tensor of the host"
+    if fake.layout is not torch.strided or fake.device.type not in DEVICES:
+        return f"{what} is on {fake.device} ({fake.layout}), not a strided tensor of the host or the card"
     if not 0 < fake.numel() < 1 << 29:
         return f"{what} has no elements" if fake.numel() == 0 else f"{what} has 2^29 elements or more"
     return None

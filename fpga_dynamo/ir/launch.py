@@ -79,6 +79,12 @@ class Slot:
     numel: int
     blocked: Blocked | None = None
 
+    @cached_property
+    def device(self) -> torch.device:
+        """Where eager mode has the tensor: on the CPU, or on a card."""
+        fake = self.node.meta.get("val")
+        return fake.device if isinstance(fake, torch.Tensor) else torch.device("cpu")
+
     @property
     def nbytes(self) -> int:
         if self.blocked is not None:

@@ -35,7 +35,7 @@ class Operator:
 
     call: what a typical call looks like, for docs/ops.md, where the schema does not tell; see tools/opset/probes.py.
     passes: eager takes, at least, so many times as long as to read and write the op's tensors once.
-    steps: cycles that the core takes for a vector of results, where nothing is multiplied and added up (a ReLU: 1).
+    steps: cycles of the core for a vector of results, where nothing is multiplied and added up (a ReLU: 1).
     images: positions of operands that eager mode's kernel takes row-major and channels-last alike.
     like: which of them the (first) result lies like; None if that does not follow from the operand alone.
     laid_out: gives, of the op's arguments, a tensor that lies like its (first) result in eager, where PyTorch does not

@@ -22,8 +22,8 @@ QUANTIZE = decomposed.quantize_per_tensor.default
 DEQUANTIZE = decomposed.dequantize_per_tensor.default
 DEQUANTIZE_CHANNELS = decomposed.dequantize_per_channel.default
 
-QUANTIZE_OWN = (decomposed.quantize_per_tensor.tensor, decomposed.quantize_per_token.default)
-DEQUANTIZE_OWN = (decomposed.dequantize_per_tensor.tensor, decomposed.dequantize_per_token.default)
+QUANTIZE_DYNAMIC = (decomposed.quantize_per_tensor.tensor, decomposed.quantize_per_token.default)
+DEQUANTIZE_DYNAMIC = (decomposed.dequantize_per_tensor.tensor, decomposed.dequantize_per_token.default)
 """By scales that are tensors: one for all, or one for each row (*token*); known as the graph runs (*dynamic*)."""
 
 
@@ -101,7 +101,7 @@ def quantizes(node: Node) -> Scale | None:
 
 
 @dataclass(frozen=True)
-class OwnScale:
+class DynamicScale:
     """A scale that is a tensor, as is its zero point (None: 0): one element, or one for each row of the integers."""
 
     scale: Node
@@ -122,9 +122,9 @@ class OwnScale:
         return Scale(1.0, 0 if self.zero is None else 1, self.low, self.high, self.dtype)
 
 
-def own_scale(node: Any) -> OwnScale | None:
+def dynamic_scale(node: Any) -> DynamicScale | None:
     """The scale of a quantising or dequantising node that takes it from tensors; None for any other."""
-    if not isinstance(node, Node) or node.target not in (*QUANTIZE_OWN, *DEQUANTIZE_OWN) or len(node.args) < 6:
+    if not isinstance(node, Node) or node.target not in (*QUANTIZE_DYNAMIC, *DEQUANTIZE_DYNAMIC) or len(node.args) < 6:
         return None
     _, scale, zero, low, high, dtype = node.args[:6]
     real = node.kwargs.get("out_dtype", node.args[6] if len(node.args) > 6 else None)
@@ -134,8 +134,8 @@ def own_scale(node: Any) -> OwnScale | None:
         return None
     if not isinstance(low, int) or not isinstance(high, int) or not isinstance(dtype, torch.dtype):
         return None
-    by_row = node.target in (QUANTIZE_OWN[1], DEQUANTIZE_OWN[1])
-    return OwnScale(scale, None if is_zero(zero) else zero, low, high, dtype, by_row)
+    by_row = node.target in (QUANTIZE_DYNAMIC[1], DEQUANTIZE_DYNAMIC[1])
+    return DynamicScale(scale, None if is_zero(zero) else zero, low, high, dtype, by_row)
 
 
 def is_zero(node: Node) -> bool:
@@ -145,9 +145,9 @@ def is_zero(node: Node) -> bool:
     return node.target is torch.ops.aten.full.default and node.args[1] in (0, 0.0)
 
 
-def dequantized_by_tensor(node: Any) -> tuple[Node, OwnScale] | None:
+def dequantized_by_tensor(node: Any) -> tuple[Node, DynamicScale] | None:
     """The integers that `node` dequantises by a scale that is a tensor; None for another node."""
-    scale = own_scale(node) if isinstance(node, Node) and node.target in DEQUANTIZE_OWN else None
+    scale = dynamic_scale(node) if isinstance(node, Node) and node.target in DEQUANTIZE_DYNAMIC else None
     integers = node.args[0] if scale is not None else None
     if scale is None or not isinstance(integers, Node) or integers.meta["val"].dtype is not scale.dtype:
         return None

@@ -60,7 +60,7 @@ class KernelInfo:
     together: bool = False
 
     def weight_element(self, opcode: str, dtype: torch.dtype) -> Element:
-        """What packed weights of `dtype` lie on the card as: their own type where the core takes it, else floats."""
+        """What packed weights of `dtype` lie on the card as: their own type where the core supports it, else floats."""
         own = I8 if dtype is torch.int8 else HALVES.get(dtype, F32)
         return own if own.name in self.weights.get(opcode, ()) else F32
 
@@ -200,7 +200,7 @@ class Target:
         return self._elements[format]
 
     def format_of(self, element: Element) -> int:
-        """What a record calls such elements; 0 for words, which every core takes."""
+        """What a record calls such elements; 0 for words, which every core supports."""
         return self.enums[f"FORMAT_{element.name}"] if element.is_narrow else 0
 
     @cached_property

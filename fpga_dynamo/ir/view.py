@@ -1,7 +1,7 @@
 """Where a value lies: a buffer of a device region, seen through a shape and strides.
 
-Views of a tensor are free on the card because every core takes strides: permute, slice, expand and most reshapes only
-make a new :class:`View` of the same :class:`Buffer`.
+Views of a tensor are free on the card because every core supports strides: permute, slice, expand and most reshapes
+only make a new :class:`View` of the same :class:`Buffer`.
 """
 
 from __future__ import annotations

@@ -31,6 +31,10 @@ class NotExactError(ArithmeticError):
     """Parameters of a quantised operator that integers of the card's widths cannot hold; it has to run in eager."""
 
 
+class NotEvaluatedError(ArithmeticError):
+    """An operator that makes a parameter raises; the partition has to run in eager mode, which raises the same."""
+
+
 def all_finite(tensor: torch.Tensor) -> bool:
     """Whether no element is infinite or NaN, told by their sum in one reading; one that overflows counts as such."""
     return math.isfinite(tensor.sum(dtype=torch.float32).item())
@@ -49,7 +53,10 @@ class Expression:
     sources: tuple[Node, ...]
 
     def evaluate(self, tensors: Mapping[Node, torch.Tensor]) -> torch.Tensor:
-        """The expression's value, given that of every source."""
+        """The expression's value, given that of every source.
+
+        Raises :class:`NotEvaluatedError` for operands that eager mode refuses.
+        """
         memo: dict[Node, Any] = dict(tensors)
         stack = [self.node]
         while stack:
@@ -60,7 +67,10 @@ class Expression:
                 continue
             stack.pop()
             if node not in memo:
-                memo[node] = evaluated(node, memo)
+                try:
+                    memo[node] = evaluated(node, memo)
+                except Exception as error:  # of whatever kind the operator raises
+                    raise NotEvaluatedError(f"{node.target} raises {type(error).__name__}: {error}") from error
         return memo[self.node]
 
 

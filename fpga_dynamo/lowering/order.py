@@ -82,8 +82,8 @@ ENGINE_INT8: tuple[EnginePattern, ...] = (
     # Patterns of the engine alone.
     *channels.PATTERNS,  # Ahead of "cat_int8", whose parts are whole blocks of channels.
     *vector_side.PATTERNS,
+    *norm.PATTERNS,  # "scale_int8" ahead of "multiply_int8", for parameters.
     *multiply.PATTERNS,
-    *norm.PATTERNS,
     *moves.PATTERNS,
     # Patterns of the cores, which the engine computes as well.
     *engine_pooling.PATTERNS,

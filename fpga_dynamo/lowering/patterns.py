@@ -79,8 +79,8 @@ class Pattern:
     in_place: `lower` asks ``Emitter.image`` where its (only) result goes, which then may be a part of another's buffer.
     merge: (match, group, graph) -> one match of both, or None if they do not fit; a group is what its users are merged
         into. Patterns that merge are asked after all others, and their `match` covers a node alone.
-    joins: images that a match puts side by side along their channels, in order. Makers of theirs that work `in_place`
-        may have written some where `lower` finds its own result begun: ``Emitter.defined``.
+    concatenates: images that a match puts side by side along their channels, in order. Makers of theirs that work
+        `in_place` may have written some where `lower` finds its own result begun: ``Emitter.defined``.
     operators: what else is known of the anchors and of their gradients, by operator.
     """
 
@@ -94,7 +94,7 @@ class Pattern:
     must_be_finite: Callable[[Match], tuple[tuple[int, int], ...]] = lambda match: ()
     merge: Callable[[Match, Match, GraphInfo], Match | None] | None = None
     in_place: bool = False
-    joins: Callable[[Match], Sequence[Node]] = lambda match: ()
+    concatenates: Callable[[Match], Sequence[Node]] = lambda match: ()
     operators: Mapping[Any, Operator] = field(default_factory=dict)
 
     def __hash__(self) -> int:
@@ -111,7 +111,7 @@ class PatternTable:
         self.version = 0
 
     def fill(self, patterns: Sequence[Pattern], operators: Mapping[Any, Operator]) -> None:
-        """Adds the built-in patterns in their order (order.py), and facts of operators that no pattern takes."""
+        """Adds the built-in patterns in their order (order.py), and facts of operators that no pattern matches."""
         for pattern in patterns:
             self._refuse_taken(pattern)
             self._patterns[pattern.name] = pattern
@@ -189,7 +189,7 @@ def _wrong_part(pattern: Pattern) -> str | None:
         return f"anchors must be a tuple of operators, got {pattern.anchors!r}; write ({pattern.anchors},)"
     if isinstance(pattern.opcodes, str) or not all(isinstance(opcode, str) for opcode in pattern.opcodes):
         return f"opcodes must be a set of names, got {pattern.opcodes!r}"
-    for part in ("match", "check", "lower", "macs", "must_be_finite", "joins"):
+    for part in ("match", "check", "lower", "macs", "must_be_finite", "concatenates"):
         if not callable(getattr(pattern, part)):
             return f"{part} must be a function, got {getattr(pattern, part)!r}"
     if pattern.merge is not None and not callable(pattern.merge):

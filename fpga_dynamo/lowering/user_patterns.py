@@ -73,7 +73,7 @@ def call_match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
 
 
 def call_check(match: Match, graph: GraphInfo) -> str | None:
-    """What `check` gives. Raises :class:`PatternError`, also for what `macs`, `must_be_finite`, `joins` do wrong."""
+    """What `check` gives. Raises :class:`PatternError`, also for `macs`, `must_be_finite`, `concatenates`."""
     pattern, nodes = match.pattern, match.nodes
     why = _call("check", pattern.check, pattern, nodes, match, graph)
     if why is not None and not isinstance(why, str):
@@ -83,12 +83,11 @@ def call_check(match: Match, graph: GraphInfo) -> str | None:
         if not isinstance(macs, int) or macs < 0:
             raise _error(pattern, nodes, f"macs returned {macs!r}; it must return a number of multiply-accumulates")
         _call("must_be_finite", pattern.must_be_finite, pattern, nodes, match)
-        joined = _call("joins", pattern.joins, pattern, nodes, match)
+        joined = _call("concatenates", pattern.concatenates, pattern, nodes, match)
         images = isinstance(joined, (tuple, list)) and all(isinstance(n, Node) and _is_image(n) for n in joined)
         if not images or (joined and not _is_image(match.root)):
-            raise _error(
-                pattern, nodes, f"joins returned {joined!r}; it must return the images of an in-place concatenation"
-            )
+            wanted = "it must return the images of an in-place concatenation"
+            raise _error(pattern, nodes, f"concatenates returned {joined!r}; {wanted}")
     return why
 
 
@@ -262,7 +261,7 @@ def _wrong_view(view: Any, node: Node, emitter: Emitter) -> str | None:
         return f"a view with {len(view.strides)} strides for {len(wanted)} dimensions"
     unrounded = view.dtype is torch.float32 and fake.dtype in FLOATS
     if view.dtype is not fake.dtype and not unrounded:
-        return f"a view of {view.dtype}; the node is of {fake.dtype}: emitter.tensor takes dtype="
+        return f"a view of {view.dtype}; the node has {fake.dtype}: pass dtype= to emitter.tensor"
     sizes, strides, offset = hinted_all(view.shape), hinted_all(view.strides), hinted(view.offset)
     if 0 not in sizes and (offset < 0 or offset + extent(sizes, strides) > hinted(view.buffer.length)):
         return f"{view}, which reaches beyond its buffer of {view.buffer.length} elements"

@@ -31,7 +31,7 @@ def refuse_no_graph(model: object) -> None:
         raise OptionError(f"expected a quantized graph of quantize or convert_pt2e, got a {type(model).__name__}")
 
 
-class Watch(Interpreter):
+class LayerWatch(Interpreter):
     """Runs a graph and shows each layer's value to `see`; what that returns goes on in the value's place."""
 
     def __init__(self, graph: GraphModule, see: Callable[[Node, Any], Any]) -> None:

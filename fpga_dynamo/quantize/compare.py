@@ -19,11 +19,11 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.quantize import attention
-from fpga_dynamo.quantize.capture import Watch, refuse_no_graph, rounded
+from fpga_dynamo.quantize.capture import LayerWatch, refuse_no_graph, rounded
 from fpga_dynamo.quantize.export import Inputs, Model, arguments, exported
 from fpga_dynamo.quantize.levels import FEWEST, FewLevels, Levels
 from fpga_dynamo.quantize.ranges import flat_inputs
-from fpga_dynamo.quantize.reference import Source, sources
+from fpga_dynamo.quantize.reference import ReferenceValue, sources
 from fpga_dynamo.torch_internals.pytree import tree_leaves
 from xclbin_build import atomic_file
 
@@ -256,7 +256,11 @@ def _values(reference: GraphModule, inputs: Inputs) -> dict[str, Any]:
 
 
 def _noise(
-    quantised: GraphModule, inputs: Inputs, places: dict[str, Source], values: dict[str, Any], sums: dict[str, _Sums]
+    quantised: GraphModule,
+    inputs: Inputs,
+    places: dict[str, ReferenceValue],
+    values: dict[str, Any],
+    sums: dict[str, _Sums],
 ) -> None:
     def matched(node: Node, value: Any) -> Tensor | None:
         place = places.get(node.name)
@@ -283,7 +287,7 @@ def _noise(
 
 
 def _run(graph: GraphModule, inputs: Inputs, see: Callable[[Node, Any], Any]) -> Any:
-    return Watch(graph, see).run(*flat_inputs(graph, *arguments(inputs)), enable_io_processing=False)
+    return LayerWatch(graph, see).run(*flat_inputs(graph, *arguments(inputs)), enable_io_processing=False)
 
 
 def _results(result: Any) -> list[Tensor]:

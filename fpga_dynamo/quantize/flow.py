@@ -21,7 +21,7 @@ from fpga_dynamo.quantize.export import Inputs, Model, arguments, exported, own_
 from fpga_dynamo.quantize.norms import fold_norms
 from fpga_dynamo.quantize.operators import CAPABILITIES
 from fpga_dynamo.quantize.quantizer import FPGAQuantizer
-from fpga_dynamo.quantize.ranges import flat_inputs, has_joins, separate_joins
+from fpga_dynamo.quantize.ranges import flat_inputs, has_cats, separate_cats
 from fpga_dynamo.quantize.specs import BiasType, Scales
 
 RANGES = 32
@@ -62,12 +62,12 @@ def quantize(
         raise OptionError("calibration is empty: pass the model's inputs, one item for each call")
     graph = exported(model, first, dynamic_shapes)
     separate: list[str] = []
-    if "cat" in capabilities and has_joins(graph):
+    if "cat" in capabilities and has_cats(graph):
         early = [first, *itertools.islice(data, RANGES - 1)]
         first, data = early[0], itertools.chain(early[1:], data)
-        separate = separate_joins(graph, (flat_inputs(graph, *arguments(inputs)) for inputs in early))
+        separate = separate_cats(graph, (flat_inputs(graph, *arguments(inputs)) for inputs in early))
     quantizer = FPGAQuantizer(
-        scales, bias=bias, keep_float=keep_float, capabilities=capabilities, separate_joins=separate
+        scales, bias=bias, keep_float=keep_float, capabilities=capabilities, separate_cats=separate
     )
     prepared = prepare(graph, quantizer)
     total = len(calibration) if isinstance(calibration, Sequence) else None

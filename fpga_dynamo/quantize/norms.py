@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.quantize.operators import BATCH_NORM, PRODUCTS, Product, aten
+from fpga_dynamo.quantize.operators import BATCH_NORM, PRODUCTS, QuantizedProduct, aten
 from fpga_dynamo.quantize.parameters import attribute, constant, drop_unused, set_own
 from fpga_dynamo.torch_internals.dispatch import OpOverload, schema
 
@@ -141,7 +141,7 @@ def _is_along_channels(layer: Node) -> bool:
     return layer.target is not aten.linear.default or layer.meta["val"].dim() == 2
 
 
-def _scaled(layer: Node, product: Product, weight: Tensor, factor: Tensor) -> Tensor:
+def _scaled(layer: Node, product: QuantizedProduct, weight: Tensor, factor: Tensor) -> Tensor:
     """A weight with each output channel multiplied; a transposed convolution's groups have theirs in two axes."""
     kernel = [1] * (weight.dim() - 2)
     if not product.weight_axis:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +24,7 @@ aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Product:
+class QuantizedProduct:
     """name: what capabilities call it. weight: where its weight is, and its output channels' axis there; None for two
     activations. bias: where the bias is."""
 
@@ -33,23 +33,24 @@ class Product:
     bias: int | None = 2
 
 
-PRODUCTS: dict[object, Product] = {
-    aten.conv1d.default: Product("convolution"),
-    aten.conv2d.default: Product("convolution"),
-    aten.conv3d.default: Product("convolution"),
-    aten.conv1d.padding: Product("convolution"),
-    aten.conv2d.padding: Product("convolution"),
-    aten.conv3d.padding: Product("convolution"),
-    aten.conv_transpose1d.default: Product("transposed convolution", 1),
-    aten.conv_transpose2d.input: Product("transposed convolution", 1),
-    aten.conv_transpose3d.input: Product("transposed convolution", 1),
-    aten.linear.default: Product("linear"),
-    aten.matmul.default: Product("matmul", None, None),
-    aten.bmm.default: Product("matmul", None, None),
+PRODUCTS: dict[object, QuantizedProduct] = {
+    aten.conv1d.default: QuantizedProduct("convolution"),
+    aten.conv2d.default: QuantizedProduct("convolution"),
+    aten.conv3d.default: QuantizedProduct("convolution"),
+    aten.conv1d.padding: QuantizedProduct("convolution"),
+    aten.conv2d.padding: QuantizedProduct("convolution"),
+    aten.conv3d.padding: QuantizedProduct("convolution"),
+    aten.conv_transpose1d.default: QuantizedProduct("transposed convolution", 1),
+    aten.conv_transpose2d.input: QuantizedProduct("transposed convolution", 1),
+    aten.conv_transpose3d.input: QuantizedProduct("transposed convolution", 1),
+    aten.linear.default: QuantizedProduct("linear"),
+    aten.matmul.default: QuantizedProduct("matmul", None, None),
+    aten.bmm.default: QuantizedProduct("matmul", None, None),
 }
 
 BATCH_NORM = (aten.batch_norm.default,)
 ADDITIONS = (aten.add.Tensor, aten.add_.Tensor)
+SUBTRACTIONS = (aten.sub.Tensor, aten.sub_.Tensor)
 MULTIPLICATIONS = (aten.mul.Tensor, aten.mul_.Tensor)
 LIMITS = (
     aten.relu.default, aten.relu_.default, aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default,
@@ -60,6 +61,9 @@ NON_NEGATIVE = (
     aten.softmax.int, aten.sigmoid.default, aten.hardsigmoid.default, aten.hardsigmoid_.default, aten.relu.default,
     aten.relu_.default, aten.relu6.default,
 )  # fmt: skip
+
+SUMS = (aten.sum.dim_IntList,)
+"""Sums of 8-bit values; the squares of norms are not in 8 bits."""
 
 SCALINGS = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 """Multiplications by a number, where the second operand is not a node."""
@@ -75,13 +79,14 @@ MOVES = (
     aten.swapaxes.default, aten.movedim.int, aten.roll.default, aten.flip.default,
 )  # fmt: skip
 
-JOINS = (aten.cat.default, aten.stack.default, aten.concat.default)
+CONCATENATIONS = (aten.cat.default, aten.stack.default, aten.concat.default)
 
 VALUES: dict[object, str] = {
     aten.avg_pool2d.default: "average pooling",
     aten.adaptive_avg_pool2d.default: "average pooling",
     aten.adaptive_avg_pool1d.default: "average pooling",
     aten.mean.dim: "mean",
+    **{total: "mean" for total in SUMS},
     aten.upsample_bilinear2d.vec: "resize",
     aten.softmax.int: "softmax",
     aten.layer_norm.default: "layer norm",
@@ -95,7 +100,7 @@ VALUES: dict[object, str] = {
             aten.mish.default, aten.softplus.default,
         )
     },
-    **{addition: "addition" for addition in ADDITIONS},
+    **{addition: "addition" for addition in (*ADDITIONS, *SUBTRACTIONS)},
     **{multiplication: "multiplication" for multiplication in MULTIPLICATIONS},
 }  # fmt: skip
 
@@ -107,7 +112,7 @@ CAPABILITIES = frozenset({product.name for product in PRODUCTS.values()} | set(V
 
 
 def is_image_sum(node: Node, constants: Collection[Node] = ()) -> bool:
-    """Whether an addition is unscaled and of two tensors of one shape, as a residual is, but no mask of attention's.
+    """Whether a sum or difference is unscaled and of two tensors of one shape, as a residual is, but no mask.
 
     constants: what is made of parameters alone. Such an operand may be broadcast, and added to attention's scores.
     """
@@ -127,17 +132,36 @@ def is_score(node: Node) -> bool:
     return any(user.target is SOFTMAX for user in users)
 
 
-def is_image_product(node: Node) -> bool:
+def is_image_product(node: Node, is_quantized: Callable[[Node], bool]) -> bool:
     """Whether a multiplication is of two tensors of one shape, or of images by a number for each channel of each.
 
-    Nothing else is annotated: a parameter's scale would be that of one step of training, and squares are parts of
-    norms, whose sums need more than eight bits.
+    Other operands may be broadcast if both are in 8 bits for other reasons, as the factor of a norm is not. A
+    parameter's scale would be that of one step of training, and squares are parts of norms, whose sums need more than
+    eight bits.
     """
     shapes = _shapes_of_two(node)
     if shapes is None or node.args[0] is node.args[1] or any(is_parameter(arg) for arg in node.args[:2]):
         return False
     large, small = sorted((tuple(size) for size in shapes), key=math.prod, reverse=True)
-    return large == small or (len(large) == 4 and small == (*large[:2], 1, 1))
+    if large == small or (len(large) == 4 and small == (*large[:2], 1, 1)):
+        return True
+    return all(isinstance(arg, Node) and is_quantized(moved(arg)) for arg in node.args[:2])
+
+
+def scaled_by_channel(node: Node) -> Node | None:
+    """What is multiplied by a parameter with a number for each channel of images, or feature; None if nothing is."""
+    shapes = _shapes_of_two(node)
+    if shapes is None or node.target not in MULTIPLICATIONS:
+        return None
+    for values, numbers in (node.args[:2], node.args[1::-1]):
+        assert isinstance(values, Node) and isinstance(numbers, Node)
+        size, own = tuple(values.meta["val"].shape), tuple(numbers.meta["val"].shape)
+        own = (*(1,) * (len(size) - len(own)), *own)
+        axes = (1, 3) if len(size) == 4 else (len(size) - 1,)
+        one_each = [tuple(count if d == axis else 1 for d, count in enumerate(size)) for axis in axes]
+        if is_parameter(numbers) and not is_parameter(values) and 2 <= len(size) <= 4 and own in one_each:
+            return values
+    return None
 
 
 def _shapes_of_two(node: Node) -> tuple[torch.Size, torch.Size] | None:

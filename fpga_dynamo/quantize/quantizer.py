@@ -22,16 +22,18 @@ from fpga_dynamo.quantize.operators import (
     ADDITIONS,
     BATCH_NORM,
     CAPABILITIES,
+    CONCATENATIONS,
     EMBEDDING,
-    JOINS,
     LIMITS,
     MOVES,
     MULTIPLICATIONS,
     PRODUCTS,
     SCALINGS,
     SOFTMAX,
+    SUBTRACTIONS,
+    SUMS,
     VALUES,
-    Product,
+    QuantizedProduct,
     is_float,
     is_image_product,
     is_image_sum,
@@ -39,6 +41,7 @@ from fpga_dynamo.quantize.operators import (
     is_score,
     keeps_range,
     moved,
+    scaled_by_channel,
     second_operands,
 )
 from fpga_dynamo.quantize.parameters import constant, is_mask, keep_masks, parameters, set_own_nodes
@@ -64,7 +67,7 @@ class FPGAQuantizer(Quantizer):
     training: for ``prepare_qat_pt2e``.
     keep_float: names of nodes, or of modules (such as ``"layer4.1"``), that are left alone.
     capabilities: what is annotated, of :data:`fpga_dynamo.quantize.operators.CAPABILITIES`; everything by default.
-    separate_joins: names of ``cat`` and ``stack`` nodes whose inputs keep separate scales, because their ranges differ.
+    separate_cats: names of ``cat`` and ``stack`` nodes whose inputs keep separate scales, because their ranges differ.
         These nodes, and products that read them, stay in float. :func:`quantize` finds them by itself.
 
     Raises OptionError for other values; ``annotate`` raises it for names in keep_float that the graph
@@ -79,10 +82,10 @@ class FPGAQuantizer(Quantizer):
         training: bool = False,
         keep_float: Iterable[str] = (),
         capabilities: Collection[str] = CAPABILITIES,
-        separate_joins: Iterable[str] = (),
+        separate_cats: Iterable[str] = (),
     ) -> None:
         super().__init__()
-        lists = (("keep_float", keep_float), ("capabilities", capabilities), ("separate_joins", separate_joins))
+        lists = (("keep_float", keep_float), ("capabilities", capabilities), ("separate_cats", separate_cats))
         for option, given in lists:
             if isinstance(given, str):
                 raise OptionError(f"{option} must be a list of names, not a string: pass [{given!r}]")
@@ -93,7 +96,7 @@ class FPGAQuantizer(Quantizer):
         self.keep_float = frozenset(keep_float)
         self.capabilities = frozenset(capabilities)
         self.training = training
-        self.separate_joins = frozenset(separate_joins)
+        self.separate_cats = frozenset(separate_cats)
         self._symmetric: Collection[Node] = ()
         self._activations: Collection[Node] = ()
         self._indices: Collection[Node] = ()
@@ -139,7 +142,7 @@ class FPGAQuantizer(Quantizer):
                 continue
             elif node.target is EMBEDDING and "embedding" in self.capabilities:
                 self._embedding(node)
-            elif node.target in JOINS and "cat" in self.capabilities:
+            elif node.target in CONCATENATIONS and "cat" in self.capabilities:
                 self._join(node)
             elif node.target in ADDITIONS and self._mask_of(node) is not None:
                 self._masked(node)
@@ -172,7 +175,7 @@ class FPGAQuantizer(Quantizer):
     def _activation(self, node: Node) -> QuantizationSpec:
         return self.specs.symmetric if moved(node) in self._symmetric else self.specs.activation
 
-    def _product(self, node: Node, product: Product, taken: set[Node]) -> None:
+    def _product(self, node: Node, product: QuantizedProduct, taken: set[Node]) -> None:
         data, second = node.args[:2]
         if not (isinstance(data, Node) and isinstance(second, Node) and is_float(data) and is_float(second)):
             return
@@ -201,7 +204,7 @@ class FPGAQuantizer(Quantizer):
 
     def _is_separate(self, node: Node) -> bool:
         """Whether a value's elements come from a join whose parts have ranges that no scale suits."""
-        return moved(node).name in self.separate_joins
+        return moved(node).name in self.separate_cats
 
     def _epilogue(self, node: Node, taken: set[Node]) -> Node:
         """The last node of the command: what each follows the only use of the one before."""
@@ -261,14 +264,17 @@ class FPGAQuantizer(Quantizer):
         node.meta[_KEY] = annotation
 
     def _value(self, node: Node, taken: set[Node]) -> None:
-        of_two = node.target in (*ADDITIONS, *MULTIPLICATIONS)
-        if (node.target in ADDITIONS and not is_image_sum(node, self._parameters)) or (
-            node.target in MULTIPLICATIONS and not is_image_product(node)
+        of_two = node.target in (*ADDITIONS, *SUBTRACTIONS, *MULTIPLICATIONS)
+        scaled = scaled_by_channel(node)
+        if (node.target in (*ADDITIONS, *SUBTRACTIONS) and not is_image_sum(node, self._parameters)) or (
+            node.target in MULTIPLICATIONS and scaled is None and not is_image_product(node, _is_quantized)
         ):
+            return
+        if node.target in SUMS and not (isinstance(node.args[0], Node) and _is_quantized(node.args[0])):
             return
         if node.target in BATCH_NORM and node.args[5]:
             return  # its statistics are those of the batch
-        operands = node.args[:2] if of_two else node.args[:1]
+        operands = (scaled,) if scaled is not None else node.args[:2] if of_two else node.args[:1]
         if not all(isinstance(operand, Node) and self._is_addend(operand) for operand in operands):
             return
         annotation = QuantizationAnnotation(_annotated=True)
@@ -312,7 +318,7 @@ class FPGAQuantizer(Quantizer):
         if not isinstance(parts, (list, tuple)) or not all(isinstance(part, Node) and is_float(part) for part in parts):
             return
         nodes = [part for part in parts if isinstance(part, Node)]
-        if node.name in self.separate_joins or not any(map(_is_quantized, nodes)):
+        if node.name in self.separate_cats or not any(map(_is_quantized, nodes)):
             return
         if not all(self._is_addend(part) or is_parameter(part) for part in nodes):
             return

@@ -11,20 +11,20 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.quantize.capture import Watch
-from fpga_dynamo.quantize.operators import JOINS, MOVES, is_float, is_parameter
+from fpga_dynamo.quantize.capture import LayerWatch
+from fpga_dynamo.quantize.operators import CONCATENATIONS, MOVES, is_float, is_parameter
 from fpga_dynamo.torch_internals.pytree import tree_leaves
 
 LARGEST_RATIO = 8.0
 """Between the ranges of parts that share a scale: the smallest then has 32 of 256 levels, 18 dB less than by itself."""
 
 
-def separate_joins(graph: GraphModule, calls: Iterable[list[Any]]) -> list[str]:
+def separate_cats(graph: GraphModule, calls: Iterable[list[Any]]) -> list[str]:
     """Names of the joins whose parts should not share a scale, by the ranges in `calls` (flat inputs); warns of each.
 
     Parts of joins that read each other share one scale altogether, so their ranges are compared altogether.
     """
-    joins = [node for node in graph.graph.nodes if node.target in JOINS and is_float(node)]
+    joins = [node for node in graph.graph.nodes if node.target in CONCATENATIONS and is_float(node)]
     joins = [node for node in joins if len(_parts(node)) > 1]
     if not joins:
         return []
@@ -52,9 +52,9 @@ def separate_joins(graph: GraphModule, calls: Iterable[list[Any]]) -> list[str]:
     return found
 
 
-def has_joins(graph: GraphModule) -> bool:
+def has_cats(graph: GraphModule) -> bool:
     """Whether a graph has a join of several parts."""
-    return any(node.target in JOINS and len(_parts(node)) > 1 for node in graph.graph.nodes)
+    return any(node.target in CONCATENATIONS and len(_parts(node)) > 1 for node in graph.graph.nodes)
 
 
 def _parts(join: Node) -> list[Node]:
@@ -76,7 +76,7 @@ def _ranges(graph: GraphModule, parts: set[Node], calls: Iterable[list[Any]]) ->
 
     with torch.no_grad():
         for flat in calls:
-            watch = Watch(graph, see)
+            watch = LayerWatch(graph, see)
             for node, value in zip((n for n in graph.graph.nodes if n.op == "placeholder"), flat, strict=False):
                 see(node, value)
             watch.run(*flat, enable_io_processing=False)

@@ -20,7 +20,7 @@ from fpga_dynamo.quantize.scales_of_layers import KEEPS_CHANNELS
 
 
 @dataclass(frozen=True)
-class Source:
+class ReferenceValue:
     """Where the value that a quantised graph's node should have comes from: a node of the float graph, and factors
     along one of its dimensions (None for one number)."""
 
@@ -38,15 +38,15 @@ class Source:
         return found
 
 
-def sources(reference: GraphModule, there: Collection[str]) -> dict[str, Source]:
+def sources(reference: GraphModule, there: Collection[str]) -> dict[str, ReferenceValue]:
     """For each name of a quantised graph that the float one has too; `there` are all names of the former."""
-    found: dict[str, Source] = {}
+    found: dict[str, ReferenceValue] = {}
     for node in reference.graph.nodes:
         if node.name in there:
             last = node
             while (norm := _missing_norm(last, there)) is not None:
                 last = norm
-            found[node.name] = Source(last.name)
+            found[node.name] = ReferenceValue(last.name)
     for node in reference.graph.nodes:
         if node.target in MULTIPLICATIONS and node.name not in there:
             _add_factors(reference, node, there, found)
@@ -60,7 +60,9 @@ def _missing_norm(node: Node, there: Collection[str]) -> Node | None:
     return next((u for u in node.users if u.target in BATCH_NORM and u.args[0] is node and u.name not in there), None)
 
 
-def _add_factors(reference: GraphModule, product: Node, there: Collection[str], found: dict[str, Source]) -> None:
+def _add_factors(
+    reference: GraphModule, product: Node, there: Collection[str], found: dict[str, ReferenceValue]
+) -> None:
     """Has the values in front of a multiplication that is part of a layer multiplied."""
     for scaled, scale in (product.args[:2], product.args[1::-1]):
         factor = constant(reference, scale)
@@ -78,7 +80,7 @@ def _add_factors(reference: GraphModule, product: Node, there: Collection[str], 
         for node, along in chain:
             if node.name in found:
                 source = found[node.name]
-                found[node.name] = Source(source.name, (*source.factors, (factor.detach(), along)))
+                found[node.name] = ReferenceValue(source.name, (*source.factors, (factor.detach(), along)))
         return
 
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from fpga_dynamo.errors import FpgaError, InternalError
 from fpga_dynamo.ir.dtypes import OutOfRangeError
-from fpga_dynamo.ir.weights import NotExactError, NotFiniteError
+from fpga_dynamo.ir.weights import NotEvaluatedError, NotExactError, NotFiniteError
 from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.runtime.observe.reproduction import Case, save
 from fpga_dynamo.torch_internals.dynamo import DYNAMO_ERRORS
@@ -32,6 +32,7 @@ _EXPECTED = (
     OutOfRangeError,  # data that the card does not take
     NotFiniteError,
     NotExactError,
+    NotEvaluatedError,
 )
 
 _raising: set[object] = set()

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch.profiler import record_function
 
+from fpga_dynamo.torch_internals.device import autocast_devices
 from fpga_dynamo.torch_internals.tensors import profiling
 
-AUTOCAST_DEVICES = ("cpu", "cuda")
+AUTOCAST_DEVICES = autocast_devices()
 
 
 def profiler_range(name: str) -> AbstractContextManager[object]:

@@ -59,7 +59,7 @@ def rounded(x: torch.Tensor, grid: Grid) -> torch.Tensor:
     return dequantize(quantize(x, grid), grid)
 
 
-class Weights(nn.Module):
+class RandomWeights(nn.Module):
     """int8 weights with a scale, a power of two, for each output channel."""
 
     integers: torch.Tensor
@@ -83,7 +83,7 @@ class Weights(nn.Module):
 
 
 @dataclass(frozen=True)
-class Step:
+class RandomLayer:
     """One layer: its kind, the grid that it is rounded to, and what it picks of its kind's choices."""
 
     kind: str
@@ -127,16 +127,17 @@ grids: st.SearchStrategy[Grid] = st.builds(
     st.integers(-128, 127),
     st.booleans(),
 )
-steps = st.lists(st.builds(Step, st.sampled_from(KINDS), grids, st.integers(0, 5), grids), min_size=1, max_size=6)
+layers = st.builds(RandomLayer, st.sampled_from(KINDS), grids, st.integers(0, 5), grids)
+steps = st.lists(layers, min_size=1, max_size=6)
 
 
 class Network(nn.Module):
     """Steps one after the other; those of two operands take an earlier value of the same size, if there is one."""
 
-    def __init__(self, given: Sequence[Step], source: Grid) -> None:
+    def __init__(self, given: Sequence[RandomLayer], source: Grid) -> None:
         super().__init__()
         self.given, self.source = given, source
-        self.weights = nn.ModuleList(Weights(*_KERNELS.get(step.kind, (1, 1, 1, 1))) for step in given)
+        self.weights = nn.ModuleList(RandomWeights(*_KERNELS.get(step.kind, (1, 1, 1, 1))) for step in given)
 
     def forward(self, x: torch.Tensor, index: torch.Tensor, *resumed: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The integers of each step of REAL_NUMBERS, and the last ones.
@@ -158,7 +159,7 @@ class Network(nn.Module):
 
     def _real(
         self,
-        step: Step,
+        step: RandomLayer,
         weights: Any,
         q: torch.Tensor,
         grid: Grid,
@@ -223,7 +224,7 @@ class Apart:
     steps: int
 
 
-def check(given: Sequence[Step], source: Grid, seed: int, options: Mapping[str, Any]) -> Apart:
+def check(given: Sequence[RandomLayer], source: Grid, seed: int, options: Mapping[str, Any]) -> Apart:
     """Compares a network with eager. Raises AssertionError for other integers, and what compiling raises."""
     torch.manual_seed(seed)
     model, x = Network(given, source), torch.randn(1 + seed % 2, CHANNELS, HEIGHT, WIDTH)
@@ -261,7 +262,7 @@ class QuantisedReport:
         return text
 
 
-def script(given: Sequence[Step], source: Grid, seed: int, options: Mapping[str, Any], message: str) -> str:
+def script(given: Sequence[RandomLayer], source: Grid, seed: int, options: Mapping[str, Any], message: str) -> str:
     """A stand-alone program that shows one failure."""
     lines = "\n".join(f"    {step!r}," for step in given)
     return (
@@ -286,10 +287,10 @@ def fuzz_quantised(
     """
     report, options = QuantisedReport(), dict(options or {})
     refuse_wrong_options(options)
-    smallest: list[tuple[Sequence[Step], Grid, int, str]] = []
+    smallest: list[tuple[Sequence[RandomLayer], Grid, int, str]] = []
     before = counters.stats()["pl_launches"]
 
-    def one(given_: list[Step], source: Grid, drawn: int) -> None:
+    def one(given_: list[RandomLayer], source: Grid, drawn: int) -> None:
         try:
             apart = check(given_, source, drawn, options)
         except Exception as error:

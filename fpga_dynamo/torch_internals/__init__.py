@@ -11,6 +11,7 @@ The lowest layer: it imports nothing else of ours. A file a subject:
 - ``tensors``: what a tensor does not tell in public, guards on tensors, allocation;
 - ``aot``: AOTAutograd's entry, and what it has found out about a graph;
 - ``dynamo``: Dynamo's settings, errors and guards; ``frames``: its conversion of frames;
-- ``serialization``: what PyTorch saves of compiled graphs;
+- ``serialization``: what PyTorch saves of compiled graphs; ``artifacts``: entries of its caches;
+- ``device``: a device of one's own, its name and its storages;
 - ``pytree``: nested containers as lists of leaves.
 """

@@ -1,17 +1,13 @@
-"""What PyTorch saves of compiled graphs: artifacts of its caches, and pickled graphs."""
+"""What PyTorch saves of compiled graphs: pickled graphs, and the code that runs them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from torch._inductor.output_code import OutputCode
-from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 from torch.fx._graph_pickler import GraphPickler, Options
 
 __all__ = [
-    "CacheArtifact",
-    "CacheArtifactFactory",
-    "CacheArtifactManager",
     "GraphPickler",
     "OutputCode",
 ]

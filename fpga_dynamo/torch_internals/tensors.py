@@ -16,6 +16,14 @@ _TensorGuards: Any = getattr(_guards, "TensorGuards", None)
 empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None)
 
 
+def empty_on(device: torch.device) -> Callable[..., torch.Tensor]:
+    """What makes a tensor on a device from sizes, strides and dtype."""
+    if device.type == "cpu":
+        made: Callable[..., torch.Tensor] = empty_strided
+        return made
+    return lambda sizes, strides, dtype: torch.empty_strided(sizes, strides, dtype=dtype, device=device)
+
+
 def differences() -> Iterator[str]:
     """In what :func:`input_guard` and :data:`empty_strided` do not do in this PyTorch what they are to do."""
     if _TensorGuards is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import torch
+from torch._guards import TracingContext, detect_fake_mode, tracing
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -42,3 +44,13 @@ def traced(
     Raises one of :data:`DATA_DEPENDENT` where that cannot be.
     """
     return make_fx(function, tracing_mode=mode, _allow_non_fake_inputs=True)(*args)
+
+
+def tracing_with(fakes: Sequence[Any]) -> AbstractContextManager[Any]:
+    """Tracing as Dynamo sets it up for AOTAutograd, with the mode of these fake tensors."""
+    return tracing(TracingContext(detect_fake_mode(list(fakes)) or fake_mode()))
+
+
+def hint_of(size: int | torch.SymInt) -> int:
+    """A size at the example that a graph was traced with."""
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else size

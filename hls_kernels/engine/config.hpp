@@ -102,7 +102,7 @@ constexpr bool WIDE = ENGINE_WIDE;
 // A function of bfloat16 has a table for so many neighbouring exponents, of 128 numbers each, with either sign.
 constexpr int FUNCTION_EXPONENTS = 16;
 constexpr int FUNCTION_ENTRIES = 2 * FUNCTION_EXPONENTS * 128;
-// Lines of a table: 256 bytes, or a function's laws and entries.
+// Lines of a table: 256 bytes, or a function's tails and entries.
 constexpr int TABLE_LINES = FUNCTIONS ? 1 + FUNCTION_ENTRIES * 2 / LINE_BYTES : 256 / LINE_BYTES;
 constexpr int BEAT = LINE_ELEMENTS / CHANNELS;  // pixels of a block in a line
 

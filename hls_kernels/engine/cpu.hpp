@@ -242,9 +242,9 @@ private:
                 set_bits32(maps_[output + partial], o, bits_of_sum(sum));
                 continue;
             }
-            const finished_t y = finish(sum, factor_of_bits(bits32_of(params[1], o)),
-                                        factor_of_bits(bits32_of(params[2], o)),
-                                        has_residual(c_) ? other[o] : element_t(0), c_, table_, table_);
+            const epilogue_result_t y = finish(sum, factor_of_bits(bits32_of(params[1], o)),
+                                               factor_of_bits(bits32_of(params[2], o)),
+                                               has_residual(c_) ? other[o] : element_t(0), c_, table_, table_);
             if (is_wide(c_))
                 set_bits32(maps_[output + partial], o, y.bits);
             else

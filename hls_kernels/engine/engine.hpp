@@ -16,7 +16,7 @@
 namespace engine {
 
 // Ports of the kernel: `input`, `residual` and `output` lead to the same region, that of the maps. Streams of a CU that has peers:
-// to `meet` and from there.
+// to `barrier` and from there.
 inline void run_list(command_port_t commands, uint32_t count, weight_port_t weights, input_argument_t input,
                      input_argument_t residual, port_argument_t output, peer_stream& to_peers,
                      peer_stream& from_peers) {
@@ -61,7 +61,7 @@ inline void run_list(command_port_t commands, uint32_t count, weight_port_t weig
     DATAFLOW_BEGIN(engine);
     PROCESS(engine, fetch(commands, count, jobs, vector));
 #if ENGINE_CUS > 1
-    PROCESS(engine, hear_peers(from_peers, count, peers));
+    PROCESS(engine, receive_from_peers(from_peers, count, peers));
 #else
     static_cast<void>(from_peers);
 #endif

@@ -12,8 +12,8 @@
 
 namespace engine {
 
-// What becomes of a sum: an element, and 32 bits for a command that stores these, the sum or where MAC_WIDE the result.
-struct finished_t {
+// The result of the epilogue for one sum: an element, and 32 bits for a command that stores these, the sum or where MAC_WIDE the result.
+struct epilogue_result_t {
     element_t element;
     uint32_t bits;
 };
@@ -22,8 +22,8 @@ struct finished_t {
 #if ENGINE_ELEMENT == 0
 // \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
-finished_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
-                  const LOOKUP& middle_of, const LOOKUP& last_of) {
+epilogue_result_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual,
+                         const mac_command& c, const LOOKUP& middle_of, const LOOKUP& last_of) {
 #pragma HLS inline
     const fpga::requantize_channel channel = {0, scale, bias};
     const fpga::requantize_tensor tensor = {
@@ -37,8 +37,8 @@ finished_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, elemen
 #else
 // \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
-finished_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
-                  const LOOKUP&, const LOOKUP& last_of) {
+epilogue_result_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual,
+                         const mac_command& c, const LOOKUP&, const LOOKUP& last_of) {
 #pragma HLS inline
     const float product = sum * scale;
     float y = product + bias;
@@ -62,15 +62,15 @@ constexpr int TABLE_ENTRIES = 256;
 // A command's table as it lies in memory, for the CPU schedule.
 #if ENGINE_FUNCTIONS
 struct plain_table {
-    laws_t laws;
+    tails_t tails;
     const element_t* entry;
     element_t operator()(element_t x) const {
-        return function_of(x, laws, [&](int at) { return entry[at]; });
+        return function_of(x, tails, [&](int at) { return entry[at]; });
     }
 };
 inline plain_table table_of(const mac_command& c, const line_t* weights) {
     if (!has_table(c)) return plain_table();
-    return {laws_of(weights[c.table]), reinterpret_cast<const element_t*>(weights + c.table + 1)};
+    return {tails_of(weights[c.table]), reinterpret_cast<const element_t*>(weights + c.table + 1)};
 }
 #else
 struct plain_table {

@@ -72,13 +72,13 @@ private:
     std::vector<hls::burst_maxi<line_t>> output_;
 };
 
-// All CUs and the kernel that they meet in, each with a list of `count` commands.
+// All CUs and the kernel of their barrier, each with a list of `count` commands.
 inline void run_together(std::vector<peer_ports>& cus, uint32_t count) {
-    peer_stream to_meet[CUS], from_meet[CUS];
+    peer_stream to_barrier[CUS], from_barrier[CUS];
     sim::region card("card");
     for (std::size_t cu = 0; cu < cus.size(); cu++)
-        card.run(cus[cu].name().c_str(), [&, cu] { cus[cu].run(count, to_meet[cu], from_meet[cu]); });
-    card.run("meet", [&] { meet<CUS>(to_meet, count, from_meet); });
+        card.run(cus[cu].name().c_str(), [&, cu] { cus[cu].run(count, to_barrier[cu], from_barrier[cu]); });
+    card.run("barrier", [&] { barrier<CUS>(to_barrier, count, from_barrier); });
 }
 
 }  // namespace engine

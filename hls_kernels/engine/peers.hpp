@@ -2,8 +2,8 @@
 // the same layer, or is ENGINE_IDLE. Before a CU reads results of others, all CUs must have finished the command that
 // writes these results.
 //
-// The process `store` sends a token for every command, when memory has acknowledged the writes. `meet`, a kernel of its own,
-// is a synchronization barrier: it reads one token from each CU and then sends one to all of them. In a CU `hear_peers`
+// The process `store` sends a token for every command, when memory has acknowledged the writes. `barrier`, a kernel of its own,
+// is a synchronization barrier: it reads one token from each CU and then sends one to all of them. In a CU `receive_from_peers`
 // passes the token on to the two processes that read feature maps. `stream_connect` links the kernels.
 //
 // No deadlock is possible. A process that loads has read the tokens of all commands but the last PEERS_AHEAD before its own.
@@ -20,15 +20,15 @@ constexpr int PEERS_AHEAD = 6;  // commands that a process that loads is ahead o
 
 typedef hls::stream<uint32_t, PEERS_AHEAD + 2> peer_stream;
 
-// From hear_peers to the processes that load.
+// From receive_from_peers to the processes that load.
 struct peer_side {
     peer_stream input{"peers of load_input"}, residual{"peers of load_residual"};
 };
 
-// What such a process knows: how many commands all CUs have done with.
-struct heard_t {
+// What such a process knows: how many commands all CUs have finished.
+struct peer_progress_t {
     int32_t commands = 0;
-    // Waits until they have done with the command at `position`.
+    // Waits until all have finished the command at `position`.
     void until(peer_stream& from, int32_t position) {
 #pragma HLS inline
     await_peers:
@@ -40,8 +40,8 @@ struct heard_t {
     }
 };
 
-inline void hear_peers(peer_stream& from, uint32_t count, peer_side& to) {
-heard_commands:
+inline void receive_from_peers(peer_stream& from, uint32_t count, peer_side& to) {
+received_commands:
     for (uint32_t i = 0; i < count; i++) {
 #pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         const uint32_t position = from.read();
@@ -50,11 +50,11 @@ heard_commands:
     }
 }
 
-// The kernel that all CUs meet in.
+// The kernel that synchronizes all CUs.
 // \tparam N Number of CUs.
 template <int N>
-void meet(peer_stream from[N], uint32_t count, peer_stream to[N]) {
-met_commands:
+void barrier(peer_stream from[N], uint32_t count, peer_stream to[N]) {
+barrier_commands:
     for (uint32_t i = 0; i < count; i++) {
 #pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
         for (int cu = 0; cu < N; cu++) from[cu].read();
@@ -62,7 +62,7 @@ met_commands:
     }
 }
 
-inline void tell_peers(peer_stream& to, int32_t position) { to.write(static_cast<uint32_t>(position)); }
+inline void notify_peers(peer_stream& to, int32_t position) { to.write(static_cast<uint32_t>(position)); }
 
 #else
 
@@ -70,10 +70,10 @@ struct peer_stream {};
 struct peer_side {
     peer_stream input, residual;
 };
-struct heard_t {
+struct peer_progress_t {
     void until(peer_stream&, int32_t) {}
 };
-inline void tell_peers(peer_stream&, int32_t) {}
+inline void notify_peers(peer_stream&, int32_t) {}
 
 #endif
 

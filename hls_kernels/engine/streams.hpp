@@ -48,7 +48,7 @@ struct done_t {
     done_pixels_t pixels;
 };
 constexpr int32_t ALL_PIXELS = 1 << PIXEL_BITS;
-// Never full: a process that loads is at most so many windows or commands ahead of store, and reads what it was told before
+// Never full: a process that loads is at most so many windows or commands ahead of store, and reads what store has sent before
 // it goes on.
 typedef hls::stream<done_t, 2 * WINDOWS_AHEAD + 2> done_stream;
 
@@ -56,17 +56,17 @@ typedef hls::stream<done_t, 2 * WINDOWS_AHEAD + 2> done_stream;
 typedef ap_uint<8> turns_t;
 struct progress_t {
     done_t done;
-    turns_t told;  // how often store has said something
+    turns_t received;  // messages of store
 
-    progress_t() : done{0, 0}, told(0) {}
+    progress_t() : done{0, 0}, received(0) {}
     // Waits until store has said something of all but `ahead` of `started` things; it then knows of them.
     void at_most_ahead(done_stream& in, turns_t started, int ahead) {
 #pragma HLS inline
     await_times:
-        while (turns_t(started - told) > turns_t(ahead)) {
+        while (turns_t(started - received) > turns_t(ahead)) {
 #pragma HLS loop_tripcount min = 0 max = ((1 << 8) - 1)
             done = in.read();
-            told = told + 1;
+            received = received + 1;
         }
     }
     // Waits until the command at `position` has stored `pixels` pixels of each plane, or all that it has.
@@ -76,7 +76,7 @@ struct progress_t {
         while (done.position < position || (done.position == position && done.pixels < pixels)) {
 #pragma HLS loop_tripcount min = 0 max = MOST_LOADS
             done = in.read();
-            told = told + 1;
+            received = received + 1;
         }
     }
 };

@@ -46,7 +46,7 @@ def _(x: torch.Tensor, mode: int) -> torch.Tensor:
 
 
 def check(match: Match, graph: GraphInfo) -> str | None:
-    return None if len(shape(match.root)) == 1 else "the faulty core takes vectors only"
+    return None if len(shape(match.root)) == 1 else "the faulty core supports vectors only"
 
 
 def lower(match: Match, emitter: Emitter, **more: Any) -> Sequence[View]:

@@ -19,9 +19,9 @@ from hls_kernels import ROOT
 from tests.xclbin_build.cu_card import aligned
 from xclbin_build.axlf import Axlf, Section, read, write
 from xclbin_build.build import load_design
+from xclbin_build.flow.vitis import write_sources
 from xclbin_build.manifest import describe, encode
 from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
-from xclbin_build.toolchain.vitis import write_sources
 
 POISON = 0xA5
 
@@ -37,10 +37,10 @@ def _wrapper(units: list[str], types: list[str], link: str) -> str:
         return f"static_cast<{element}*>({at})"
 
     places = range(1, len(units) + 1)
-    # Each stream of a unit is the one of the kernel in which they meet that link.cfg connects it with.
-    said = [re.search(rf"={unit}.to_peers:engine_meet_1.from_(\d+):", link) for unit in units]
-    heard = [re.search(rf"=engine_meet_1.to_(\d+):{unit}.from_peers:", link) for unit in units]
-    lines = ['#include "engine.cpp"', '#include "engine_meet.cpp"', ""]
+    # Each stream of a unit is the one of the kernel of their barrier that link.cfg connects it with.
+    said = [re.search(rf"={unit}.to_peers:engine_barrier_1.from_(\d+):", link) for unit in units]
+    heard = [re.search(rf"=engine_barrier_1.to_(\d+):{unit}.from_peers:", link) for unit in units]
+    lines = ['#include "engine.cpp"', '#include "engine_barrier.cpp"', ""]
     lines += ['extern "C" const char* start(void* const* arguments, uint32_t count) {', "    static std::string why;"]
     lines += ["    try {"]
     lines += [f"        engine::peer_stream from_{n}, to_{n};" for n in places]
@@ -51,7 +51,7 @@ def _wrapper(units: list[str], types: list[str], link: str) -> str:
         call = f"kernels::engine({values}, from_{to[1]}, to_{back[1]});"
         lines.append(f'        card.run("{units[unit]}", [&] {{ {call} }});')
     streams = ", ".join(f"{name}_{n}" for name in ("from", "to") for n in places)
-    lines.append(f'        card.run("meet", [&] {{ engine_meet(count, {streams}); }});')
+    lines.append(f'        card.run("barrier", [&] {{ engine_barrier(count, {streams}); }});')
     lines += ["    } catch (const std::exception& error) {"]
     lines += ["        why = error.what();", "        return why.c_str();"]
     return "\n".join([*lines, "    }", '    return "";', "}", ""])
@@ -148,9 +148,9 @@ class SourcesCard:
         self._under_way[run.unit] = run
         if self.fails is not None or len(self._under_way) <= len(self.units):
             return
-        meet = next(run for unit, run in self._under_way.items() if unit not in self.units)
+        barrier = next(run for unit, run in self._under_way.items() if unit not in self.units)
         count = self.names.index("count")
-        assert {self._under_way[unit].arguments[count] for unit in self.units} == {meet.arguments[0]}
+        assert {self._under_way[unit].arguments[count] for unit in self.units} == {barrier.arguments[0]}
         commands = self.names.index("commands")
         arriving = self._under_way[self.corrupts or self.units[0]].arguments[commands].card[:4]
         right = arriving.copy()
@@ -161,7 +161,7 @@ class SourcesCard:
             given = self._under_way[unit].arguments
             assert sorted(given) == list(range(len(self.names)))
             at += [None if name == "count" else given[i].card.ctypes.data for i, name in enumerate(self.names)]
-        why = self._start((ctypes.c_void_p * len(at))(*at), ctypes.c_uint32(meet.arguments[0])).decode()
+        why = self._start((ctypes.c_void_p * len(at))(*at), ctypes.c_uint32(barrier.arguments[0])).decode()
         arriving[:] = right
         assert not why, why
         for finished in self._under_way.values():

@@ -157,8 +157,8 @@ def test_without_verify_a_wrong_value_would_pass(on_faulty: Any) -> None:
     "fields, sentence",
     [
         ({"colour": 1}, "pattern 'careless'.*'faulty_command'.*no field 'colour'"),
-        ({"count": (1, 2)}, "pattern 'careless'.*'count' of 'faulty_command' takes 1 value"),
-        ({"count": "many"}, "pattern 'careless'.*'count' of 'faulty_command' takes int32_t, not 'many'"),
+        ({"count": (1, 2)}, "pattern 'careless'.*'count' of 'faulty_command' expects 1 value"),
+        ({"count": "many"}, "pattern 'careless'.*'count' of 'faulty_command' expects int32_t, not 'many'"),
     ],
     ids=["unknown field", "too many values", "no number"],
 )
@@ -350,7 +350,7 @@ def test_another_xclbin_on_the_card_leaves_older_programs_on_it(faulty_xclbin: P
 
 
 def test_after_a_refused_xclbin_the_card_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver for XRT closes kernels before another file is loaded, whether the card takes that or not."""
+    """A driver for XRT closes kernels before another file is loaded, whether the card accepts that file or not."""
 
     class FakeCard:
         def __init__(self, driver: Any, index: int, path: Path, target: Any) -> None:

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 import fpga_dynamo
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.frontend.flat_parameters import JOINED
-from fpga_dynamo.testing.quantised import Weights, quantize, rounded
+from fpga_dynamo.testing.quantised import RandomWeights, quantize, rounded
 from tests.lowering.lowering_cases import programs_of
 from tests.lowering.quantised_kit import I8, check
 
@@ -135,7 +135,7 @@ def test_integers_are_eagers() -> None:
     class Quantised(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.weights = Weights(8, 4, 3, 3)
+            self.weights = RandomWeights(8, 4, 3, 3)
 
         def forward(self, x: Tensor) -> Tensor:
             return quantize(nn.functional.conv2d(rounded(x, I8), self.weights(), self.weights.bias), I8)

@@ -1,5 +1,5 @@
-"""What Dynamo leaves to eager: an error under strict, a row with a reason in explain. And recurrent layers, which it
-takes for this backend and no other."""
+"""Frames that Dynamo runs in eager mode: an error under strict, a row with a reason in explain. And recurrent layers,
+which Dynamo traces for this backend and no other."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ CALLS = [
     (lambda: axpy(X.double(), Y, 1.0), "argument 'x' is a tensor of float64, but the source declares float*: pass"),
     (lambda: axpy(X, Y), "argument 'alpha' (float) is missing; pass it in the call, or give a rule"),
     (lambda: axpy(X, alpha=1.0), "argument 'y' (float*) is missing"),
-    (lambda: axpy(X, Y, 1.0, n=3), "has no argument 'n' that a call gives; it takes x, y, alpha"),
+    (lambda: axpy(X, Y, 1.0, n=3), "has no argument 'n' that a call gives; its arguments are x, y, alpha"),
     (lambda: axpy(X, Y, 1.0, x=X), "argument 'x' is given twice"),
     (lambda: axpy(X, Y, 1.0, 2), "takes 3 arguments (x, y, alpha), not 4"),
     (lambda: axpy(X, Y, "1"), "argument 'alpha' must be a number (float), not '1'"),

@@ -97,6 +97,6 @@ def test_nan_and_infinities_of_one_are_a_difference(
 
 
 def test_nan_that_rounding_decides() -> None:
-    """A logarithm of what is left of 1 after a vector of length 1: a small number of either sign."""
+    """A logarithm of 1 minus the squares of a vector of length 1: a small number of either sign."""
     compiled = on_card(lambda x: torch.log(1 - F.normalize(x, dim=1).square().sum(1)), verify=True)
     compiled(torch.randn(256, 64))

@@ -126,7 +126,7 @@ def test_version_check_needs_to_be_told_of_what_nothing_counts(change: str) -> N
 
 
 def write_one_element(model: Net) -> None:
-    """An element that is none of those which `sampled` looks at, through NumPy."""
+    """An element that `sampled` does not look at, through NumPy."""
     model.conv.weight.detach().numpy()[5, 1, 1, 2] += 7.0
 
 

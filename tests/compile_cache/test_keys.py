@@ -78,7 +78,7 @@ def test_whatever_a_program_depends_on_changes_its_key() -> None:
 
 @pytest.mark.parametrize("part", ["match", "check", "lower", "macs"])
 def test_patterns_of_the_users_own_are_not_cached(part: str) -> None:
-    """Be it a built-in one with another check."""
+    """Also a built-in one with another check."""
     changes: dict[str, Any] = {part: lambda *_: None}
     register_pattern(dataclasses.replace(TABLE.patterns()[0], name="mine", **changes))
     try:

@@ -1,4 +1,4 @@
-// Stress test of the card model without Python, for sanitizers (tests/driver/test_driver_sanitizer.py builds and runs it
+// Stress test of the device model without Python, for sanitizers (tests/driver/test_driver_sanitizer.py builds and runs it
 // under ThreadSanitizer): 8 threads share two cards' compute units, lanes and banks. Usage: card_stress FILE.xclbin
 #include <cstdio>
 #include <cstdlib>

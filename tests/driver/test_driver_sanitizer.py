@@ -1,4 +1,4 @@
-"""The card model without Python under sanitizers: stress.cpp, with kernels that are instrumented too."""
+"""The device model without Python under sanitizers: stress.cpp, with kernels that are instrumented too."""
 
 from __future__ import annotations
 

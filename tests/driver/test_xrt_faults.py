@@ -133,7 +133,7 @@ def test_exit_with_a_hung_run(driver: str, tmp_path: Path) -> None:
 
 
 def test_crashed_kernels_beside_the_emulated_driver(tmp_path: Path) -> None:
-    """Two card models in one process: the signal handlers of each leave the other's crashes and time-outs alone."""
+    """Two device models in one process: the signal handlers of each leave the other's crashes and time-outs alone."""
     script = """
     from tests.driver import conformance_kit
     from fpga_dynamo.runtime.drivers import emulated, xrt as under_xrt

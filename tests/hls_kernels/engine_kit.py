@@ -110,7 +110,7 @@ MUTATIONS = {
     "rows above the input": Mutation("processes/load_input.hpp", "(rows.any(), rows", "(true, rows"),
     "waiting for a residual": Mutation("processes/load_residual.hpp", "if (adds && c.residual_after)", "if (false)"),
     "waiting for an operand": Mutation("processes/load_residual.hpp", "if (map_kind && c.weight_after)", "if (false)"),
-    "told too early": Mutation("processes/store.hpp", "{i, pixels};",
+    "reported too early": Mutation("processes/store.hpp", "{i, pixels};",
                                "{i, ALL_PIXELS};"),
     "half of a float step": Mutation("processes/mac_array.hpp", "t[i] = t[2 * i] + t[2 * i + 1];", "t[i] = t[2 * i];",
                                      sizes="fp32-2x16x2"),
@@ -124,9 +124,9 @@ MUTATIONS = {
                                 sizes="bf16-2x16x8"),
     "function's end": Mutation("function.hpp", "place >= FUNCTION_EXPONENTS", "place > FUNCTION_EXPONENTS",
                                sizes="bf16-2x16x8"),
-    "law of negative numbers": Mutation("function.hpp", "laws.law[2 * above + sign]", "laws.law[2 * above]",
+    "tail of negative numbers": Mutation("function.hpp", "tails.of[2 * above + sign]", "tails.of[2 * above]",
                                         sizes="bf16-2x16x8"),
-    "function of an infinity": Mutation("function.hpp", "laws.infinite[sign]", "beside", sizes="bf16-2x16x8"),
+    "function of an infinity": Mutation("function.hpp", "tails.infinite[sign]", "beside", sizes="bf16-2x16x8"),
     "another function": Mutation("record.hpp", "c.table != held", "held == NO_OPERAND", sizes="bf16-2x16x8"),
     "function's lines": Mutation("processes/epilogue.hpp", "(n & (WORDS_A_LINE - 1)) == 0", "n == 0",
                                  sizes="bf16-2x16x8"),
@@ -134,7 +134,7 @@ MUTATIONS = {
                                    sizes="bf16-2x16x8"),
     "the CPU's sign bit": Mutation("cpu.hpp", "begin_.v[i / 4] -= 128", "begin_.v[i / 4] -= 127"),
 }  # fmt: skip
-QUICK = ("borrow", "mask right", "ties to even", "told too early")
+QUICK = ("borrow", "mask right", "ties to even", "reported too early")
 
 
 def compile_bench(

@@ -18,9 +18,9 @@ from benchmarks.engine.run import Engine
 from benchmarks.engine.walk import network
 from fpga_dynamo.codegen.engine.choose import DoesNotFitError
 from fpga_dynamo.codegen.engine.command import IdleCommand, MacCommand, Operation, Peers, WeightKind
-from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.owners import Owners
-from fpga_dynamo.codegen.engine.shared import CROSSING, WEIGHT_BURSTS, Load, crossing
+from fpga_dynamo.codegen.engine.shared import CROSSING, WEIGHT_BURSTS, BankLoad, crossing
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.codegen.engine.split import shares
 from fpga_dynamo.ir.view import ceil_div
@@ -38,7 +38,7 @@ SMALL = EngineSizes(
     vector_depth=1024,
     vector_blocks=8,
 )
-MEMORY = Memory(0.93, 70, 70)
+MEMORY = MemoryTiming(0.93, 70, 70)
 MODELS = {"everything": (Everything, (1, 3, 45, 51)), "attention": (Attention, (1, 41, 96))}
 LIMITS = {
     "resnet18": 0.9,
@@ -204,6 +204,6 @@ def test_the_model_has_the_figures_of_the_ports(header: str, name: str, value: i
 def test_a_bank_is_further_away_and_busy_with_others() -> None:
     assert crossing(1) == 0
     assert crossing(4) == CROSSING * 20 / 16
-    assert Load(0.0, 0.0, 64.0).wait == 0
-    assert Load(0.5, 0.0, 64.0).wait == WEIGHT_BURSTS * 64 / 4
-    assert Load(0.5, 0.25, 16.0).wait == Load(0.5, 0.0, 16.0).wait + 2
+    assert BankLoad(0.0, 0.0, 64.0).wait == 0
+    assert BankLoad(0.5, 0.0, 64.0).wait == WEIGHT_BURSTS * 64 / 4
+    assert BankLoad(0.5, 0.25, 16.0).wait == BankLoad(0.5, 0.0, 16.0).wait + 2

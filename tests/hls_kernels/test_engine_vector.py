@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, interleaved, vector_cycles
 from hls_kernels import ROOT
@@ -48,7 +48,7 @@ MUTATIONS = {
     "whole planes": Mutation("vector/move.hpp", "if (!whole || block == 0) {", "if (block == 0) {"),
     "waiting for a map": Mutation("vector/move.hpp", "if (c.input_after)", "if (false)"),
     "waiting for the other": Mutation("vector/move.hpp", "if (c.other_after)", "if (false)"),
-    "told too early": Mutation("vector/streams.hpp", "done_pixels_t(behind) << LINE_SHIFT",
+    "reported too early": Mutation("vector/streams.hpp", "done_pixels_t(behind) << LINE_SHIFT",
                                "done_pixels_t(ALL_PIXELS)"),
     "rows as wide as lines": Mutation("vector/plan.hpp", "group_rows_t(r.lines) << LINE_SHIFT",
                                       "r.lines << LINE_SHIFT"),
@@ -62,10 +62,10 @@ MUTATIONS = {
     "bit of a word's number": Mutation("vector/transpose.hpp", "twos_.next(b, n[1])", "twos_.next(b, n[2])"),
     "latency of a tile": Mutation("vector/transpose.hpp", "TILE_LATENCY = CHANNELS - 1", "TILE_LATENCY = CHANNELS"),
     "behind the last word": Mutation("vector/interleave.hpp", "real = n < pixels;", "real = true;"),
-    "told of each group": Mutation("vector/move.hpp", "if (moves_words(c) && !ends) continue;", ""),
+    "reported for each group": Mutation("vector/move.hpp", "if (moves_words(c) && !ends) continue;", ""),
     "a group of a block": Mutation("vector/move.hpp", f"first != 0) break;\n{_GROUP}                progress",
                                    f"false) break;\n{_GROUP}                progress"),
-    "a part of what is interleaved": Mutation("vector/move.hpp", "interleaves(c) ? done_pixels_t(ALL_PIXELS) : ", ""),
+    "a part of an interleaving": Mutation("vector/move.hpp", "interleaves(c) ? done_pixels_t(ALL_PIXELS) : ", ""),
     "waiting for words": Mutation("vector/move.hpp", "progress.until(done, here - c.input_after, ALL_PIXELS);", ""),
     "place of a run": Mutation("vector/gather.hpp", "asked = {place,", "asked = {0,"),
     "beats of a run": Mutation("vector/gather.hpp", "(place + static_cast<uint32_t>(run.words)",
@@ -77,7 +77,7 @@ MUTATIONS = {
     "the CPU's rows": Mutation("vector/plan.hpp", "row * (c.row - of_input)", "row * of_input"),
     "the CPU's sum": Mutation("vector/cpu.hpp", "smaller((line + 1) * BEAT, c_.pixels)", "(line + 1) * BEAT"),
 }  # fmt: skip
-QUICK = ("masked weights", "told too early")
+QUICK = ("masked weights", "reported too early")
 
 
 def passes(program: Path, lists: int, seed: int = 1) -> None:
@@ -152,4 +152,4 @@ def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
             command = replace(interleaved(pixels, pixels, (1, 1)), heads=(1, heads), group_lines=lines)
         elif words:
             command = replace(command, runs=-(-pixels // words[0]), taken=(2 * pixels, 0))
-        assert abs(vector_cycles(command, sizes, Memory(1e6, 60, 60)) / counted - 1) < 0.05, sizes_of
+        assert abs(vector_cycles(command, sizes, MemoryTiming(1e6, 60, 60)) / counted - 1) < 0.05, sizes_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags, VectorOperation, vector_cycles
 from tests.hls_kernels.engine_kit import SIZES, Mutation, assert_noticed, compile_bench, run_bench
@@ -115,4 +115,4 @@ def test_the_cost_model_tells_the_cycles(lanes: int, tmp_path: Path) -> None:
             operation=VectorOperation(operation), heads=(1, heads), pixels=pixels, channels=channels, group_lines=lines,
             flags=VectorFlags.WIDE if wide else VectorFlags.NONE,
         )  # fmt: skip
-        assert abs(vector_cycles(command, sizes, Memory(1e6, 60, 60)) / counted - 1) < 0.07, sizes_of
+        assert abs(vector_cycles(command, sizes, MemoryTiming(1e6, 60, 60)) / counted - 1) < 0.07, sizes_of

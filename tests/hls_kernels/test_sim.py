@@ -21,7 +21,7 @@ BENCHES = ("streams", "ports")
 def build(
     bench: str, directory: Path, *, counting: bool, contract: str | None = None, flags: tuple[str, ...] = ()
 ) -> Path:
-    """Compiles a bench of sim/tb with the loops of `contract`, its own if there is none."""
+    """Compiles a bench of sim/tb with the loops of `contract`, by default its own."""
     toml = directory / "qor.toml"
     toml.write_text(CONTRACT.read_text() if contract is None else contract)
     (directory / qor.HEADER).write_text(qor.header(qor.load(toml)))

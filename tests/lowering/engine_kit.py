@@ -14,8 +14,8 @@ from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.frontend.capture import Captured, capture
 from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate import hardware
-from fpga_dynamo.tools.estimate.counting import EngineCard, EngineRun, differences
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineCard, EngineRun, differences
 
 RECIPE = """name = "little"
 platform = "u250"

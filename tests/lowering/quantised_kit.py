@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from fpga_dynamo.ir.program import Program
-from fpga_dynamo.testing.quantised import Grid, Weights, dequantize, quantize, rounded
+from fpga_dynamo.testing.quantised import Grid, RandomWeights, dequantize, quantize, rounded
 from tests.lowering.lowering_cases import GREEDY, programs_of
 
-__all__ = ["Grid", "Layer", "Weights", "check", "dequantize", "opcodes", "quantize", "rounded", "strict"]
+__all__ = ["Grid", "Layer", "RandomWeights", "check", "dequantize", "opcodes", "quantize", "rounded", "strict"]
 
 U8: Grid = (2.0**-5, 117, torch.uint8)
 I8: Grid = (2.0**-4, -11, torch.int8)
@@ -26,7 +26,7 @@ POSITIVE: Grid = (2.0**-4, 0, torch.uint8)
 class Layer(nn.Module):
     """Rounded input -> function of it and of weights."""
 
-    def __init__(self, weights: Weights, function: Callable[..., torch.Tensor], source: Grid = U8) -> None:
+    def __init__(self, weights: RandomWeights, function: Callable[..., torch.Tensor], source: Grid = U8) -> None:
         super().__init__()
         self.weights, self.function, self.source = weights, function, source
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fpga_dynamo.frontend.backend import collect_programs
-from fpga_dynamo.lowering.ops.convolution.gradient import Axis
+from fpga_dynamo.lowering.ops.convolution.gradient import GradientAxis
 from fpga_dynamo.testing.reference import assert_close_to_eager
 from tests.lowering.lowering_cases import GREEDY
 
@@ -107,7 +107,7 @@ def test_gradient_of_a_convolution_where_pixels_lie_side_by_side_already() -> No
 
 
 def test_pixels_of_each_phase_of_a_stride() -> None:
-    axis = Axis(size=9, out=5, kernel=3, stride=2, padding=1, dilation=1, joined=False)
+    axis = GradientAxis(size=9, out=5, kernel=3, stride=2, padding=1, dilation=1, joined=False)
     assert axis.phases == {0: [(0, 0), (2, 1)], 1: [(1, 0)]}
     assert axis.windows == axis.places == 6
     assert axis.pixels(0) == (1, 4, 1, 2)

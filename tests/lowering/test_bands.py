@@ -23,7 +23,7 @@ from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.testing.reference import measure
 from tests.lowering.lowering_cases import GREEDY, programs_of, randomise
-from tests.lowering.quantised_kit import POSITIVE, Layer, Weights
+from tests.lowering.quantised_kit import POSITIVE, Layer, RandomWeights
 from tests.lowering.test_memory import assert_disjoint
 
 FRESH: dict[str, Any] = {**GREEDY, "cache": False, "winograd": False}
@@ -132,7 +132,7 @@ def test_bands_give_the_bits_of_the_whole(lanes: int) -> None:
     torch.testing.assert_close(in_bands, whole, rtol=0, atol=0)
 
 
-def quantised(*weights: Weights) -> nn.Module:
+def quantised(*weights: RandomWeights) -> nn.Module:
     """Convolutions between integers: 1 x 1, depthwise, 1 x 1."""
     first, middle, end = weights
     return nn.Sequential(
@@ -144,7 +144,7 @@ def quantised(*weights: Weights) -> nn.Module:
 
 def test_bands_of_integers_have_eagers_bits(lanes: int) -> None:
     """Rows that the next band needs move as bytes."""
-    model = quantised(Weights(48, 16, 1, 1), Weights(48, 1, 3, 3), Weights(16, 48, 1, 1))
+    model = quantised(RandomWeights(48, 16, 1, 1), RandomWeights(48, 1, 3, 3), RandomWeights(16, 48, 1, 1))
     x = torch.randn(1, 16, 40, 23, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         compiled = torch.compile(model, backend="fpga", options={**FRESH, "strict": True})

@@ -1,4 +1,4 @@
-"""Which pattern takes which nodes, which nodes become one micro-program, and the sentence for every other one."""
+"""Which pattern matches which nodes, which nodes become one micro-program, and the sentence for every other one."""
 
 from __future__ import annotations
 

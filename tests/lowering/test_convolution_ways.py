@@ -13,19 +13,19 @@ from torch import nn
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.ops.convolution.axes import Axis
 from fpga_dynamo.lowering.ops.convolution.choice import IMPLEMENTATIONS, choose
-from fpga_dynamo.lowering.ops.convolution.implementation import Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import ConvolutionShape, Implementation
 from fpga_dynamo.lowering.ops.convolution.winograd import LARGE_TILES, SMALL_TILES
 from tests.lowering.lowering_cases import programs_of, randomise
 
 BY_NAME: Mapping[str, Implementation] = {way.name: way for way in IMPLEMENTATIONS}
 
 
-def shape(channels: int, side: int, out: int, kernel: int = 3, *, groups: int = 1, **more: Any) -> Shape:
+def shape(channels: int, side: int, out: int, kernel: int = 3, *, groups: int = 1, **more: Any) -> ConvolutionShape:
     axis = Axis(tuple(range(kernel)), 1, kernel // 2, 1, side)
-    return Shape((1, channels, side, side), (1, out, side, side), axis, axis, groups, **more)
+    return ConvolutionShape((1, channels, side, side), (1, out, side, side), axis, axis, groups, **more)
 
 
-SHAPES: dict[str, tuple[Shape, str]] = {
+SHAPES: dict[str, tuple[ConvolutionShape, str]] = {
     "each pixel by itself": (shape(64, 28, 64, 1, pitches=(64, 64, 0)), "product"),
     "each pixel by itself, in columns": (shape(64, 28, 64, 1), "direct"),
     "each channel by itself": (shape(64, 28, 64, groups=64), "by channel"),
@@ -44,7 +44,7 @@ def test_the_way_that_is_chosen(target: Target, name: str) -> None:
     assert way is not None and way.name == expected
 
 
-REFUSALS: list[tuple[str, Shape, str]] = [
+REFUSALS: list[tuple[str, ConvolutionShape, str]] = [
     ("product", shape(64, 28, 64), "only 1x1 kernels over pixels at equal distances are supported"),
     ("by channel", shape(64, 28, 64, groups=2), "groups of more than one channel are not supported"),
     ("direct", shape(64, 28, 64, groups=64), "depthwise weights"),
@@ -57,7 +57,7 @@ REFUSALS: list[tuple[str, Shape, str]] = [
 
 
 @pytest.mark.parametrize(("name", "given", "why"), REFUSALS, ids=lambda value: value if type(value) is str else "")
-def test_a_way_that_cannot_says_why(target: Target, name: str, given: Shape, why: str) -> None:
+def test_a_way_that_cannot_says_why(target: Target, name: str, given: ConvolutionShape, why: str) -> None:
     assert why in (BY_NAME[name].can(given, target) or "")
 
 
@@ -75,7 +75,7 @@ def test_a_kernel_without_a_core_takes_another_way(target: Target) -> None:
 
 
 def test_what_an_option_asks_for_is_taken_wherever_it_can_be(target: Target) -> None:
-    def asked(given: Shape, tile: int) -> Implementation | None:
+    def asked(given: ConvolutionShape, tile: int) -> Implementation | None:
         return choose(given, replace(target, tuning=replace(target.tuning, winograd_tile=tile)), target.opcodes)
 
     assert asked(shape(16, 7, 16), 2) is SMALL_TILES and asked(shape(16, 7, 16), 4) is LARGE_TILES
@@ -84,7 +84,7 @@ def test_what_an_option_asks_for_is_taken_wherever_it_can_be(target: Target) -> 
     assert choose(shape(128, 56, 256), off, target.opcodes) is BY_NAME["direct"]
 
 
-LAYERS: dict[str, tuple[nn.Conv2d, Shape]] = {
+LAYERS: dict[str, tuple[nn.Conv2d, ConvolutionShape]] = {
     "product": (nn.Conv2d(32, 24, 1), shape(32, 28, 24, 1, pitches=(32, 32, 0))),
     "by channel": (nn.Conv2d(32, 32, 3, padding=1, groups=32), shape(32, 28, 32, groups=32)),
     "direct": (nn.Conv2d(32, 24, 3, padding=1, groups=2), shape(32, 28, 24, groups=2)),

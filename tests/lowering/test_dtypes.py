@@ -83,7 +83,7 @@ def test_elementwise_arithmetic_rounds_after_every_op(dtype: torch.dtype) -> Non
 
 @each_half
 def test_a_product_is_rounded_before_it_is_looked_at(dtype: torch.dtype) -> None:
-    """Small whole numbers have one product, whatever the order of the sums; 257 is none of bfloat16."""
+    """Small whole numbers have one product, whatever the order of the sums; bfloat16 cannot hold 257."""
     a, b = torch.randint(-9, 10, (24, 40)).to(dtype), torch.randint(-9, 10, (40, 33)).to(dtype)
 
     def function(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:

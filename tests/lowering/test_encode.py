@@ -100,7 +100,7 @@ def test_a_field_that_no_record_has_is_an_error(target: Target) -> None:
 
 
 def test_a_field_of_another_length_is_an_error(target: Target) -> None:
-    with pytest.raises(FpgaError, match="'dims' of 'move_command' takes 6 values"):
+    with pytest.raises(FpgaError, match="'dims' of 'move_command' expects 6 values"):
         encode([move(dims=(1, 2))], {}, target)
 
 

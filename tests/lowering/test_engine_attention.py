@@ -17,8 +17,8 @@ from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags
 from fpga_dynamo.frontend.capture import Captured, capture
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineRun, counted
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineRun, counted
 from tests.lowering.test_engine_floats import DTYPES, OF_EAGERS
 from tests.lowering.test_engine_floats import lowered as lowered_without
 from tests.lowering.test_engine_rows import card, on_both_cards, recipe, relative

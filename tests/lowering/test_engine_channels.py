@@ -65,7 +65,7 @@ class _Units(nn.Module):
 
 
 class _Shown(nn.Module):
-    """The graph's results are what is joined, and a part of what is shuffled and split."""
+    """The results of the graph: a concatenation, and a part of a value that is shuffled and split."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ import xclbin_build
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.launch import modelled_ends, moved_bytes
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineRun, counted
+from fpga_dynamo.tools.estimate.simulation import EngineRun, counted
 from tests.lowering.test_engine_floats import DTYPES, card, lowered, recipe
 from tests.marks import EXTENDED
 

@@ -15,8 +15,8 @@ from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.frontend.capture import Captured, capture
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineCard, EngineRun
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineCard, EngineRun
 from tests.lowering.test_engine_lowering import Joined, Residual
 from tests.marks import EXTENDED
 

@@ -24,8 +24,8 @@ from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.lowering.ops.engine.floats import functions
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineRun
 from fpga_dynamo.tools.estimate.program import lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineRun
 from tests.lowering.test_engine_floats import card, lowered, recipe
 from xclbin_build.build import load_design
 
@@ -67,7 +67,7 @@ def nodes_of(function: Callable[[Tensor], Tensor]) -> list[Node]:
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_table_and_its_laws_have_eagers_bits(name: str) -> None:
     nodes = nodes_of(TAKEN[name])
-    assert all(functions.is_function_of_one(node, torch.bfloat16) for node in nodes)
+    assert all(functions.is_unary_function(node, torch.bfloat16) for node in nodes)
     found = functions.function_of(nodes)
     assert not found.refusal and len(found.words) == 16 + 2048
     x = functions.numbers().flatten()

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fpga_dynamo.codegen.engine.gather import Gather, Run, Source, compact, copied, transposed
+from fpga_dynamo.codegen.engine.gather import EngineGather, GatherRun, GatherSource, compact, copied, transposed
 from fpga_dynamo.codegen.engine.maps import Map, RefusedError
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
@@ -135,7 +135,7 @@ class Mixer(nn.Module):
 
 
 class NormOfRows(nn.Module):
-    """A batch norm that no layer in front of it can take in."""
+    """A batch norm that is not folded into a layer in front of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -258,7 +258,7 @@ def word(of: Map, place: tuple[int, int, int]) -> int:
     return (image * of.image_lines + channel // CHANNELS * of.plane) * SIZES.beat + pixel
 
 
-def gathered(commands: Iterable[Gather]) -> dict[int, tuple[int | None, int]]:
+def gathered(commands: Iterable[EngineGather]) -> dict[int, tuple[int | None, int]]:
     """Of each word of the target the one that is gathered for it, and where its plane begins."""
     words: dict[int, tuple[int | None, int]] = {}
     for command in commands:
@@ -269,7 +269,7 @@ def gathered(commands: Iterable[Gather]) -> dict[int, tuple[int | None, int]]:
             for run in command.runs:
                 for n in range(min(run.words, left)):
                     assert at not in words
-                    words[at] = None if run.source is Source.FILL else begin + run.first + n, plane
+                    words[at] = None if run.source is GatherSource.FILL else begin + run.first + n, plane
                     at += 1
                 left -= run.words
             assert sum(run.words for run in command.runs) == -(-command.pixels // SIZES.beat) * SIZES.beat
@@ -339,4 +339,5 @@ def test_channels_that_would_leave_their_block_are_refused() -> None:
 def test_neighbouring_words_are_one_run() -> None:
     source = View(Map(1, 30, 16, SIZES, "source"), (3, 4, 16), (10 * PIXEL, PIXEL, CHANNEL), 2 * PIXEL)
     (command,) = copied(source, compact(source, SIZES), SIZES, "it")
-    assert command.input == 2 and command.runs == tuple(Run(Source.INPUT, first, 4) for first in (0, 10, 20))
+    assert command.input == 2
+    assert command.runs == tuple(GatherRun(GatherSource.INPUT, first, 4) for first in (0, 10, 20))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.commands import Emitted
-from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation
@@ -21,7 +21,7 @@ from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
 
 CARD = Platform("card", 300e6, 60e-6, 12e9, 100e9, 10e9, 4e-6)
-ENGINE = EngineTarget("test", EngineSizes(8, 32, vector_depth=4096), Memory(0.93, 70, 70), CARD)
+ENGINE = EngineTarget("test", EngineSizes(8, 32, vector_depth=4096), MemoryTiming(0.93, 70, 70), CARD)
 
 
 def lowered(model: nn.Module, *inputs: Tensor, engine: EngineTarget = ENGINE) -> EngineProgram:
@@ -135,7 +135,7 @@ def test_an_encoder_is_one_launch(row_sums: bool) -> None:
 
 
 def test_an_engine_without_a_vector_side_leaves_its_rows_to_the_host() -> None:
-    bare = EngineTarget("test", EngineSizes(8, 32, vector_lanes=0), Memory(0.93), CARD)
+    bare = EngineTarget("test", EngineSizes(8, 32, vector_lanes=0), MemoryTiming(0.93), CARD)
     layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
     program = lowered(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), torch.randn(1, 21, 64), engine=bare)
     assert left_of(program) == ["the command needs the vector side, which this engine does not have"] * 3

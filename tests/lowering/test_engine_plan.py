@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine.commands import Emitted
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
-from fpga_dynamo.codegen.engine.target import EngineTarget, Memory
+from fpga_dynamo.codegen.engine.target import EngineTarget, MemoryTiming
 from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.lowering.passes.engine.plan import plan_for_engine
 from fpga_dynamo.lowering.passes.pipeline import prepare
@@ -19,7 +19,7 @@ from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.program import lower_for_engine, target_of
 from tests.lowering.test_engine_lowering import CARD, ENGINE, Joined, Residual
 
-NO_VECTORS = EngineTarget("test", EngineSizes(8, 32, vector_lanes=0), Memory(0.93), CARD)
+NO_VECTORS = EngineTarget("test", EngineSizes(8, 32, vector_lanes=0), MemoryTiming(0.93), CARD)
 
 
 class Parts(nn.Module):

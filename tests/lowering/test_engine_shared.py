@@ -14,8 +14,8 @@ from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.target import FITTED, EngineTarget
 from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.quantize import quantize
-from fpga_dynamo.tools.estimate.counting import EngineRun, SharedCard, counted
 from fpga_dynamo.tools.estimate.program import lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineRun, SharedCard, counted
 from tests.lowering.test_engine_floats import Deep
 from tests.lowering.test_engine_gather import Attention, Tokens, Windows
 from tests.lowering.test_engine_lowering import CARD, Residual

@@ -18,13 +18,13 @@ from fpga_dynamo.codegen.engine import parts, split
 from fpga_dynamo.codegen.engine.command import NO_OPERAND, Flags, MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.cycles import cycles
 from fpga_dynamo.codegen.engine.launch import modelled_ends
-from fpga_dynamo.codegen.engine.parts import Part
+from fpga_dynamo.codegen.engine.parts import CommandPart
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate import hardware
-from fpga_dynamo.tools.estimate.counting import EngineCard, EngineRun, counted
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineCard, EngineRun, counted
 from tests.lowering.engine_kit import apart, card, lowered
 from tests.lowering.quantised_kit import strict
 from tests.lowering.test_engine_lowering import ENGINE, left_of
@@ -135,26 +135,26 @@ def test_other_scales_have_the_cores_bits(name: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(made, expected, strict=True))
 
 
-Cut = Callable[..., Iterator[Part]]
+Cut = Callable[..., Iterator[CommandPart]]
 
 
-def _no_sums(part: Part, last: bool) -> Part:
+def _no_sums(part: CommandPart, last: bool) -> CommandPart:
     return replace(part, command=replace(part.command, sums=NO_OPERAND)) if last else part
 
 
-def _first_channels(part: Part, last: bool) -> Part:
+def _first_channels(part: CommandPart, last: bool) -> CommandPart:
     return replace(part, channels=(0, part.command.in_blocks * 16)) if last else part
 
 
-def _first_input(part: Part, last: bool) -> Part:
+def _first_input(part: CommandPart, last: bool) -> CommandPart:
     return replace(part, command=replace(part.command, input=0)) if last else part
 
 
-def _first_rows(part: Part, last: bool) -> Part:
+def _first_rows(part: CommandPart, last: bool) -> CommandPart:
     return replace(part, rows=(0, part.command.kernel[0])) if last else part
 
 
-def _without_padding(part: Part, last: bool) -> Part:
+def _without_padding(part: CommandPart, last: bool) -> CommandPart:
     return replace(part, command=replace(part.command, padding=(0, part.command.padding[1]))) if last else part
 
 
@@ -170,11 +170,11 @@ def _without_padding(part: Part, last: bool) -> Part:
     ],
 )
 def test_mistakes_are_noticed(
-    mistake: Callable[[Part, bool], Part], name: str, monkeypatch: pytest.MonkeyPatch
+    mistake: Callable[[CommandPart, bool], CommandPart], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right: Cut = parts._cut
 
-    def wrong(*arguments: object) -> Iterator[Part]:
+    def wrong(*arguments: object) -> Iterator[CommandPart]:
         found = list(right(*arguments))
         return (mistake(part, part is found[-1]) for part in found)
 
@@ -192,7 +192,7 @@ def test_the_first_part_has_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None
     """What begins with sums adds no offset: if the first part did, zero points would be left out."""
     right: Cut = parts._cut
 
-    def wrong(*arguments: object) -> Iterator[Part]:
+    def wrong(*arguments: object) -> Iterator[CommandPart]:
         return (replace(part, command=replace(part.command, sums=0)) for part in right(*arguments))
 
     split._shares.cache_clear()

@@ -21,8 +21,8 @@ from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineRun, SharedCard, counted
 from fpga_dynamo.tools.estimate.program import lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import EngineRun, SharedCard, counted
 from tests.lowering import test_engine_floats as floats
 from tests.lowering.engine_kit import apart, lowered
 from tests.lowering.test_engine_lowering import left_of
@@ -186,7 +186,7 @@ def test_units_that_share_wide_rows_have_eager_s_bits(name: str, units: int) -> 
     assert not found.differences and found.values
 
 
-_right_turned = layout._turned
+_right_transposed = layout._transposed
 
 
 @pytest.mark.parametrize("mistake", ["order", "lead", "rows", "weights", "filling", "residual"])
@@ -209,23 +209,23 @@ def test_mistakes_are_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> 
     if mistake == "order":
         monkeypatch.setattr(module, "reversed", iter, raising=False)
     elif mistake == "weights":
-        monkeypatch.setattr(layout, "_turned", lambda weight, group: _right_turned(weight.flip(2), group))
+        monkeypatch.setattr(layout, "_transposed", lambda weight, group: _right_transposed(weight.flip(2), group))
     else:
         monkeypatch.setattr(emitting.EngineEmitter, "cut", wrong)
     program, captured = lowered(NETWORKS[name][0](), torch.randn(NETWORKS[name][1]))
     assert apart(program, captured) != {}
 
 
-def test_turned_weights_are_rows_as_channels() -> None:
+def test_transposed_weights_are_rows_as_channels() -> None:
     weight = torch.arange(4 * 3 * 2 * 5).view(4, 3, 2, 5)
-    turned = layout._turned(weight, 2)  # two groups of 3 inputs, in one block
-    assert turned.shape == (4, 2 * 16, 5, 1)
+    transposed = layout._transposed(weight, 2)  # two groups of 3 inputs, in one block
+    assert transposed.shape == (4, 2 * 16, 5, 1)
     for output in range(4):
         for row in range(2):
             first = row * 16 + output // 2 * 3
-            assert torch.equal(turned[output, first : first + 3, :, 0], weight[output, :, row])
-    assert int((turned != 0).sum()) == int((weight != 0).sum())
-    assert torch.equal(layout._turned(weight[:, :, :1], 2), weight[:, :, :1].transpose(2, 3))
+            assert torch.equal(transposed[output, first : first + 3, :, 0], weight[output, :, row])
+    assert int((transposed != 0).sum()) == int((weight != 0).sum())
+    assert torch.equal(layout._transposed(weight[:, :, :1], 2), weight[:, :, :1].transpose(2, 3))
 
 
 def test_more_pixels_than_the_engine_counts_are_the_host_s() -> None:

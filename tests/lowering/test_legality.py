@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
 
-from tests.backend.backend_kit import GREEDY, on_card
+from tests.backend.backend_kit import GREEDY, counting, on_card
 from tests.marks import EXTENDED
 
 Case = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
@@ -173,6 +173,22 @@ def test_numbers_beyond_float32(name: str) -> None:
         else:
             torch._dynamo.reset()
             torch.testing.assert_close(on_card(call)(x), call(x), equal_nan=True)
+
+
+CONSTANTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "full": lambda x: torch.full((3,), 1e39) * x,
+    "where": lambda x: torch.where(x > 0, 1e39, 0.0) + x,
+    "full of float16": lambda x: torch.full((3,), 1e6, dtype=torch.float16) + x,
+    "full as an operand of a product": lambda x: torch.full((2, 3), -1e300) @ x,
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_that_eager_mode_refuses_to_make(name: str) -> None:
+    """An operator of constants runs when parameters are packed; its exception is the user's, not an internal error."""
+    with counting() as grown:
+        assert_refused_alike(CONSTANTS[name], torch.ones(3))
+    assert not grown["internal_errors"]
 
 
 REDUCTIONS: list[Any] = [torch.sum, torch.mean, torch.amax, torch.argmax, torch.logsumexp, torch.std, torch.softmax]

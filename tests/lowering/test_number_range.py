@@ -257,6 +257,16 @@ def _signs(results: Any) -> list[list[bool]]:
     return [(leaf.signbit() & ~leaf.isnan()).tolist() for leaf in leaves if leaf.is_floating_point()]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_powers_of_zeros_and_infinities(dtype: torch.dtype) -> None:
+    """Eager mode has a root of -0 and -inf for 0.5 in float32 and bfloat16, and a power in float16."""
+    x = torch.tensor([0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 2.25, -4.0] * 4, dtype=dtype)
+    powers = lambda x: [x**e for e in (0.5, -0.5, 0.25, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, INF, -INF)]  # noqa: E731
+    found, expected = compiled(powers)(x), powers(x)
+    torch.testing.assert_close(found, expected, equal_nan=True)
+    assert _signs(found) == _signs(expected)
+
+
 @pytest.mark.parametrize("bound", [INF, -INF, NAN, -0.3])
 def test_constants_behind_a_matrix_product(bound: float) -> None:
     x, w = torch.tensor([[0.0, -1.0, 2.0]]), torch.eye(3)

@@ -175,7 +175,7 @@ def test_a_core_that_may_not_follow_windows_has_its_segment_copied(
     software = program.graph.target
     slow_copies = replace(software, platform=replace(software.platform, transfer_bytes=4e9))
     assert launches(lower(program.module, slow_copies, Options())) == 1
-    monkeypatch.setitem(CORES._cores, "reduce", replace(CORES["reduce"], redirects=False))
+    monkeypatch.setitem(CORES._cores, "reduce", replace(CORES["reduce"], zero_copy=False))
     assert lower(program.module, slow_copies, Options()).card_tasks == []
 
 

@@ -113,17 +113,17 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "float for an int": (
         {"lower": with_command(count=3.5)},
-        "field 'count' of 'triple_command' takes int32_t, not 3.5",
+        "field 'count' of 'triple_command' expects int32_t, not 3.5",
     ),
     "float for a flag": (
         {"lower": with_command(count=1.0)},
-        "field 'count' of 'triple_command' takes int32_t, not 1.0",
+        "field 'count' of 'triple_command' expects int32_t, not 1.0",
     ),
     "NaN for an int": ({"lower": with_command(count=float("nan"))}, "takes int32_t, not nan"),
     "too large": ({"lower": with_command(count=1 << 40)}, "and 1099511627776 is out of range"),
     "too large for float": ({"lower": with_command(shift=1e300)}, "is float, and 1e+300 is out of range"),
-    "a string": ({"lower": with_command(shift="much")}, "takes float, not 'much'"),
-    "a list": ({"lower": with_command(shift=[1.0, 2.0])}, "takes 1 value, not [1.0, 2.0]"),
+    "a string": ({"lower": with_command(shift="much")}, "expects float, not 'much'"),
+    "a list": ({"lower": with_command(shift=[1.0, 2.0])}, "expects 1 value, not [1.0, 2.0]"),
     "a view for its place": (
         {"lower": with_command(input=lambda x, out: x)},
         "got a View; pass Operand.of(view)",

@@ -38,7 +38,7 @@ def test_a_core_of_the_user_s_runs_in_one_launch_with_the_built_in_ones() -> Non
 def test_a_pattern_s_refusal_is_the_reason() -> None:
     with registered(TRIPLE):
         check(
-            Case(lambda x: triple(x, 0.5), (5,), offload=0.0, launches=0, why="this core takes matrices only"),
+            Case(lambda x: triple(x, 0.5), (5,), offload=0.0, launches=0, why="this core supports matrices only"),
             recipe=RECIPE,
         )
 
@@ -126,8 +126,8 @@ def test_what_merges_wrongly_goes_alone(merged: Callable[[Match, Match], Any], w
 
 
 def test_what_joins_no_images_is_a_mistake() -> None:
-    wrong = replace(TRIPLE, joins=lambda match: match.nodes)
-    with registered(wrong), pytest.warns(RuntimeWarning, match="joins returned .* it must return the images"):
+    wrong = replace(TRIPLE, concatenates=lambda match: match.nodes)
+    with registered(wrong), pytest.warns(RuntimeWarning, match="concatenates returned .* it must return the images"):
         (program,) = programs_of(lambda x: triple(x, 0.5), torch.randn(5, 17), recipe=RECIPE)
     assert not program.card_tasks
 

@@ -58,7 +58,7 @@ UNARY: dict[str, Callable[..., torch.Tensor]] = {
     "nan_to_num": torch.nan_to_num,
     "nan_to_num given": lambda x: torch.nan_to_num(x, 1.5, 2.5, -3.5),
     "logit": torch.logit,
-    "logit of what is not too near": lambda x: torch.logit(x, 0.01),
+    "logit with eps": lambda x: torch.logit(x, 0.01),
     "logsigmoid": F.logsigmoid,
     "lerp": lambda x: torch.lerp(x, x + 1, 0.3),
     "lerp from the end": lambda x: torch.lerp(x, x + 1, 0.75),

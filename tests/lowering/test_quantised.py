@@ -1,4 +1,4 @@
-"""Operators of quantised graphs: integers of eight bits on the card, and eager mode's integers to the bit."""
+"""Operators of quantised graphs: int8 on the card, and eager mode's integers to the bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.lowering.quantised_kit import (
     U8,
     Grid,
     Layer,
-    Weights,
+    RandomWeights,
     check,
     dequantize,
     opcodes,
@@ -56,7 +56,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 def layer(name: str, source: Grid, **weights: bool) -> tuple[Layer, torch.Tensor]:
     torch.manual_seed(0)
     size, image, settings = CONVOLUTIONS[name]
-    return Layer(Weights(*size, **weights), convolving(**settings), source), torch.randn(image)
+    return Layer(RandomWeights(*size, **weights), convolving(**settings), source), torch.randn(image)
 
 
 @each_grid
@@ -117,7 +117,7 @@ def test_results_that_stay_real_numbers() -> None:
 @pytest.mark.parametrize("last", [False, True], ids=("left", "right"))
 def test_a_residual(middle: bool, last: bool) -> None:
     torch.manual_seed(0)
-    model = Layer(Weights(12, 12, 3, 3), convolving(padding=1), U8)
+    model = Layer(RandomWeights(12, 12, 3, 3), convolving(padding=1), U8)
 
     def run(x: torch.Tensor) -> torch.Tensor:
         q = quantize(x, U8)
@@ -134,7 +134,7 @@ def test_a_residual(middle: bool, last: bool) -> None:
 class Linear(nn.Module):
     def __init__(self, rows: int, columns: int, *, bias: bool = True) -> None:
         super().__init__()
-        self.weights = Weights(columns, rows, bias=bias)
+        self.weights = RandomWeights(columns, rows, bias=bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.linear(rounded(x, U8), self.weights(), self.weights.bias)
@@ -170,7 +170,7 @@ ALONE: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], list[str]]] = {
     "mean": (lambda x: quantize(x.mean((2, 3)), FINE), ["pool_int8"]),
     "mean that keeps": (lambda x: quantize(x.mean((-1, -2), keepdim=True), FINE), ["pool_int8"]),
     "average": (lambda x: quantize(F.avg_pool2d(x, 3, 2, 1), FINE), ["pool_int8"]),
-    "average of what is inside": (
+    "average without padding": (
         lambda x: quantize(F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), FINE),
         ["pool_int8"],
     ),
@@ -180,6 +180,8 @@ ALONE: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], list[str]]] = {
     "a function": (lambda x: quantize(F.hardswish(x), FINE), ["lookup_int8"]),
     "a chain of functions": (lambda x: quantize(torch.sigmoid(x) * 2.0 + 1.0, U8), ["lookup_int8"]),
     "sum": (lambda x: quantize(torch.relu(x + x), I8), ["add_int8"]),
+    "difference": (lambda x: quantize(rounded(F.relu(x), FINE) - x, I8), ["lookup_int8", "add_int8"]),
+    "sum of pixels": (lambda x: quantize(x.sum((2, 3)), I8), ["pool_int8"]),
     "views": (lambda x: x.flatten(1)[:, 3:].unsqueeze(1), []),
     "zeros around it": (lambda x: F.pad(x, (1, 2, 0, 1)), []),
 }
@@ -218,7 +220,7 @@ def test_integers_cross_as_bytes(source: Grid) -> None:
 @pytest.mark.parametrize("other", [U8, I8], ids=("one scale", "two scales"))
 def test_images_side_by_side(other: Grid) -> None:
     torch.manual_seed(0)
-    one, two = (Layer(Weights(n, 8, 3, 3), convolving(padding=1)) for n in (16, 20))
+    one, two = (Layer(RandomWeights(n, 8, 3, 3), convolving(padding=1)) for n in (16, 20))
 
     def run(x: torch.Tensor) -> torch.Tensor:
         a, b = rounded(torch.relu(one(x)), U8), rounded(torch.relu(two(x)), other)
@@ -283,7 +285,7 @@ def test_a_sum_that_is_broadcast_is_one_of_real_numbers(size: tuple[int, ...]) -
 
 def test_a_row_that_trains_is_no_constant_and_explain_says_what_to_do() -> None:
     torch.manual_seed(0)
-    model, x = Layer(Weights(24, 16), F.linear), torch.randn(5, 16)
+    model, x = Layer(RandomWeights(24, 16), F.linear), torch.randn(5, 16)
     assert model.weights.bias is not None
     model.weights.bias = nn.Parameter(model.weights.bias.detach())
     (graph,) = fpga_dynamo.explain(model, x, options=GREEDY).graphs

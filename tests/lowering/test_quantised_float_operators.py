@@ -1,5 +1,5 @@
-"""Real numbers between integers, one command each: softmax, layer norm, resize, embedding; eager mode's integers to the
-bit.
+"""Float operators between integers, one command each: softmax, layer norm, resize, embedding; eager mode's integers to
+the bit.
 
 Exponentials and means are rounded in another order than eager mode's: an integer may be the next one where eager mode's
 own real number lies between two, to the last bits of a float32.
@@ -23,7 +23,7 @@ from tests.lowering.quantised_kit import (
     U8,
     Grid,
     Layer,
-    Weights,
+    RandomWeights,
     check,
     opcodes,
     quantize,
@@ -38,7 +38,7 @@ MOST = 1e-3
 
 
 def nearly(model: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> None:
-    """Integers of eager mode's, but for a step where real numbers are rounded to either side."""
+    """Integers of eager mode's, but for a step where float32 values are rounded to either side."""
     with torch.no_grad():
         expected = model(*inputs).int()
     found = strict(model, *inputs).int()
@@ -107,7 +107,7 @@ def test_bilinear_resize_by_any_factor() -> None:
 def test_a_product_in_front_of_a_resize_gives_bytes() -> None:
     """Its result is not quantised: neighbours of rounded values are rounded values."""
     torch.manual_seed(0)
-    model = Layer(Weights(12, 5, 3, 3), lambda x, w, b: F.conv2d(x, w, b, padding=1), U8)
+    model = Layer(RandomWeights(12, 5, 3, 3), lambda x, w, b: F.conv2d(x, w, b, padding=1), U8)
 
     def run(x: torch.Tensor) -> torch.Tensor:
         return quantize(F.interpolate(model(x), scale_factor=2), I8)
@@ -182,7 +182,7 @@ def test_layer_norm(size: tuple[int, ...], affine: bool, source: Grid) -> None:
 class Table(nn.Module):
     """Rows of a table of integers by index, rounded if there is a grid."""
 
-    def __init__(self, weights: Weights, grid: Grid | None) -> None:
+    def __init__(self, weights: RandomWeights, grid: Grid | None) -> None:
         super().__init__()
         self.weights, self.grid = weights, grid
 
@@ -195,7 +195,7 @@ class Table(nn.Module):
 @pytest.mark.parametrize("grid", [None, FINE], ids=("real", "rounded"))
 def test_embedding(grid: Grid | None, per_tensor: bool) -> None:
     torch.manual_seed(0)
-    model = Table(Weights(50, 24, bias=False, per_tensor=per_tensor), grid)
+    model = Table(RandomWeights(50, 24, bias=False, per_tensor=per_tensor), grid)
     index = torch.randint(0, 50, (3, 7))
     check(model, index)
     found = opcodes(model, index)
@@ -205,7 +205,7 @@ def test_embedding(grid: Grid | None, per_tensor: bool) -> None:
 
 def test_zero_points_of_rows() -> None:
     torch.manual_seed(0)
-    model = Table(Weights(50, 24, bias=False), None)
+    model = Table(RandomWeights(50, 24, bias=False), None)
     model.weights.zeros = torch.randint(-9, 9, (50,))
     check(model, torch.randint(0, 50, (3, 7)))
 
@@ -226,7 +226,7 @@ def test_a_table_of_floats_lies_in_bytes_if_its_rows_are_rounded() -> None:
 
 
 def test_an_index_out_of_range_is_eagers_error() -> None:
-    model = Table(Weights(50, 24, bias=False), FINE)
+    model = Table(RandomWeights(50, 24, bias=False), FINE)
     compiled = torch.compile(model, backend="fpga")
     with torch.no_grad():
         compiled(torch.tensor([[1, 2]]))

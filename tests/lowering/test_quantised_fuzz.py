@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fpga_dynamo.testing.quantised import KINDS, Step, fuzz_quantised, script
+from fpga_dynamo.testing.quantised import KINDS, RandomLayer, fuzz_quantised, script
 from fpga_dynamo.tools.cli import main
 from tests.lowering.lowering_cases import GREEDY
 
@@ -43,7 +43,7 @@ def test_a_failure_becomes_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_every_kind_of_layer(tmp_path: Path) -> None:
     grid = (2.0**-4, 5, torch.int8)
     for kind in KINDS:
-        text = script([Step(kind, grid, 1, grid)], (2.0**-4, 100, torch.uint8), 1, dict(GREEDY), "")
+        text = script([RandomLayer(kind, grid, 1, grid)], (2.0**-4, 100, torch.uint8), 1, dict(GREEDY), "")
         (tmp_path / "one.py").write_text(text)
         runpy.run_path(str(tmp_path / "one.py"))
 

@@ -14,7 +14,7 @@ from torch import nn
 import fpga_dynamo
 from fpga_dynamo.torch_internals.quantized import decomposed
 from tests.lowering.lowering_cases import GREEDY, programs_of
-from tests.lowering.quantised_kit import Weights, opcodes, strict
+from tests.lowering.quantised_kit import RandomWeights, opcodes, strict
 
 
 def chosen(x: torch.Tensor, how: str) -> torch.Tensor:
@@ -39,7 +39,7 @@ each_way = pytest.mark.parametrize("how", ["uint8", "int8", "symmetric", "rows",
 class Linear(nn.Module):
     def __init__(self, how: str, depth: int, columns: int, *, bias: bool = True) -> None:
         super().__init__()
-        self.how, self.weights = how, Weights(columns, depth, bias=bias)
+        self.how, self.weights = how, RandomWeights(columns, depth, bias=bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return nn.functional.linear(chosen(x, self.how), self.weights(), self.weights.bias)
@@ -65,7 +65,7 @@ def test_linear_layers(how: str, size: tuple[int, ...]) -> None:
 @each_way
 def test_one_scale_for_several_readers_and_no_bias(how: str) -> None:
     torch.manual_seed(0)
-    first, second = Weights(24, 32, bias=False), Weights(40, 32)
+    first, second = RandomWeights(24, 32, bias=False), RandomWeights(40, 32)
 
     def run(x: torch.Tensor) -> torch.Tensor:
         real = chosen(x, how)

@@ -49,13 +49,13 @@ def test_fields_take_the_kinds_of_values_that_they_are_of() -> None:
 
 
 WRONG: list[tuple[type[Record], dict[str, Any], str]] = [
-    (Conv2d, {"batch": 1.5}, r"'batch' of 'conv2d_command' takes an integer, not 1\.5"),
-    (Conv2d, {"kernel": (1, 2, 3)}, r"'kernel' of 'conv2d_command' takes 2 values, not \(1, 2, 3\)"),
-    (Conv2d, {"kernel": 3}, "takes 2 values, not 3"),
-    (Conv2d, {"weight": 64}, "'weight' of 'conv2d_command' takes an Operand, an Auxiliary or None, not 64"),
-    (Conv2d, {"weight": Buffer(16)}, "takes an Operand, an Auxiliary or None"),
-    (Gemm, {"alpha": "one"}, "'alpha' of 'gemm_command' takes a number or Bits, not 'one'"),
-    (Gemm, {"a_stride": (0, 0, 1.0, 1)}, "takes an integer"),
+    (Conv2d, {"batch": 1.5}, r"'batch' of 'conv2d_command' expects an integer, not 1\.5"),
+    (Conv2d, {"kernel": (1, 2, 3)}, r"'kernel' of 'conv2d_command' expects 2 values, not \(1, 2, 3\)"),
+    (Conv2d, {"kernel": 3}, "expects 2 values, not 3"),
+    (Conv2d, {"weight": 64}, "'weight' of 'conv2d_command' expects an Operand, an Auxiliary or None, not 64"),
+    (Conv2d, {"weight": Buffer(16)}, "expects an Operand, an Auxiliary or None"),
+    (Gemm, {"alpha": "one"}, "'alpha' of 'gemm_command' expects a number or Bits, not 'one'"),
+    (Gemm, {"a_stride": (0, 0, 1.0, 1)}, "expects an integer"),
     (Gemm, {"colour": 1}, "unexpected keyword argument 'colour'"),
 ]
 
@@ -72,7 +72,7 @@ def test_a_record_with_other_values_is_checked_too() -> None:
     one = Conv2d(batch=2, kernel=(3, 3))
     other = one.replaced(batch=1)
     assert (one.batch, other.batch, other.kernel) == (2, 1, (3, 3))
-    with pytest.raises(TypeError, match="takes 2 values"):
+    with pytest.raises(TypeError, match="expects 2 values"):
         one.replaced(kernel=(1, 2, 3))
     own = OwnRecord("smooth", {"steps": 3}).replaced(steps=4)
     assert own.opcode == "smooth" and vars(own) == {"steps": 4}

@@ -100,7 +100,7 @@ def test_a_pooled_image_that_is_viewed_is_laid_out_as_traced() -> None:
 
 def test_eager_in_the_place_of_a_launch_gets_saved_images_as_traced() -> None:
     model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.AvgPool2d(1), nn.Conv2d(16, 4, 3), nn.ReLU())
-    x = _image().index_fill_(-1, torch.tensor([0]), torch.nan)  # the launch of the gradients is left to eager mode
+    x = _image().index_fill_(-1, torch.tensor([0]), torch.nan)  # the launch of the gradients falls back to eager mode
     gradients = []
     for call in (model, torch.compile(model, backend="fpga", options=ON_CARD)):
         model.zero_grad()

@@ -1,4 +1,4 @@
-"""Tensors without dimensions of another dtype, beside tensors that the cores read: only the number is left to eager."""
+"""0-D tensors of another dtype, beside tensors that the cores read: only the number falls back to eager mode."""
 
 from __future__ import annotations
 

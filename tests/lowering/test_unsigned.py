@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fpga_dynamo.ir import elements
-from fpga_dynamo.testing.quantised import Weights, dequantize, quantize, rounded
+from fpga_dynamo.testing.quantised import RandomWeights, dequantize, quantize, rounded
 from fpga_dynamo.torch_internals.quantized import decomposed
 from tests.lowering.lowering_cases import programs_of
 from tests.lowering.quantised_kit import FINE, I8, check
@@ -35,7 +35,7 @@ class Two(torch.nn.Module):
 
     def __init__(self, between: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.first, self.second, self.between = Weights(8, 8, 3, 3), Weights(8, 8, 1, 1), between
+        self.first, self.second, self.between = RandomWeights(8, 8, 3, 3), RandomWeights(8, 8, 1, 1), between
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.conv2d(rounded(x, I8), self.first(), self.first.bias)
@@ -49,7 +49,7 @@ def narrow(x: Tensor) -> Tensor:
 
 
 BETWEEN: dict[str, tuple[Callable[[Tensor], Tensor], list[str]]] = {
-    "to real numbers": (lambda x: rounded(x, I8), ["U8", "U8"]),
+    "to float32": (lambda x: rounded(x, I8), ["U8", "U8"]),
     "with padding": (lambda x: F.pad(rounded(x, I8), (1, 1, 1, 1)), ["U8", "U8"]),
     "maxima": (lambda x: rounded(F.max_pool2d(rounded(x, I8), 2), I8), ["U8", "U8"]),
     "joined": (lambda x: rounded(torch.cat([rounded(x[:, 4:], I8), rounded(x[:, :4], I8)], 1), I8), ["U8", "U8"]),
@@ -68,7 +68,7 @@ def test_bytes_between_operators_have_no_sign(name: str) -> None:
 
 def test_bytes_that_leave_the_graph_keep_their_signs() -> None:
     torch.manual_seed(0)
-    weights = Weights(8, 8, 1, 1)
+    weights = RandomWeights(8, 8, 1, 1)
 
     def model(x: Tensor) -> tuple[Tensor, Tensor]:
         q = quantize(x, I8)
@@ -81,7 +81,7 @@ def test_bytes_that_leave_the_graph_keep_their_signs() -> None:
 
 def test_bytes_that_come_into_the_graph_keep_their_signs() -> None:
     torch.manual_seed(0)
-    weights = Weights(8, 8, 1, 1)
+    weights = RandomWeights(8, 8, 1, 1)
     q = torch.randint(-128, 128, (1, 8, 5, 5), dtype=torch.int8)
 
     def model(q: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from fpga_dynamo.ir.tuning import PLAIN_WINOGRAD, Tuning
 from fpga_dynamo.lowering.ops.convolution import winograd
 from fpga_dynamo.lowering.ops.convolution.axes import Axis
 from fpga_dynamo.lowering.ops.convolution.choice import choose
-from fpga_dynamo.lowering.ops.convolution.implementation import Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import ConvolutionShape
 from fpga_dynamo.lowering.ops.convolution.winograd import LARGE_TILES, SMALL_TILES, pack_transformed
 from fpga_dynamo.testing.reference import measure
 from tests.lowering.lowering_cases import GREEDY, programs_of, randomise
@@ -170,7 +170,7 @@ MEASURED = [
 
 def choice(target: Target, channels: int, side: int, out_channels: int) -> int | None:
     axis = Axis((0, 1, 2), 1, 1, 1, side)
-    shape = Shape((1, channels, side, side), (1, out_channels, side, side), axis, axis, groups=1)
+    shape = ConvolutionShape((1, channels, side, side), (1, out_channels, side, side), axis, axis, groups=1)
     way = choose(shape, target, target.opcodes)
     assert way is not None
     return {SMALL_TILES.name: 2, LARGE_TILES.name: 4}.get(way.name)

@@ -28,7 +28,7 @@ def _(x: torch.Tensor, shift: float) -> torch.Tensor:
 
 
 def check_triple(match: Match, graph: GraphInfo) -> str | None:
-    return "this core takes matrices only" if len(shape(match.root)) != 2 else None
+    return "this core supports matrices only" if len(shape(match.root)) != 2 else None
 
 
 def lower_triple(match: Match, emitter: Emitter) -> Sequence[View]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import xclbin_build.check.command as check_command
+import xclbin_build.check_command as check_command
 import xclbin_build.cli as xclbin_cli
 from fpga_dynamo.tools import cli
 from tests.malformed_input.mutations import run

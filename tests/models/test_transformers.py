@@ -87,7 +87,7 @@ def test_as_exact_as_eager_with_all_products_on_the_card(name: str, library: Any
     assert explained.mac_offload >= 0.99, str(explained)
     assert explained.pl_launches <= launches, str(explained)
     ratio = max(error.ratio for error in errors)
-    print(f"{name}: MACs {explained.mac_offload:.1%}, launches {explained.pl_launches}, error / eager's {ratio:.2f}")
+    print(f"{name}: MACs {explained.mac_offload:.1%}, {explained.pl_launches} launches, error ratio {ratio:.2f}")
 
 
 @pytest.mark.parametrize("cache", [None, "static"])

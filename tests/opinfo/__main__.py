@@ -24,6 +24,9 @@ EVERYTHING = (
     ["--in-place", "--samples", "6"],
     ["--what", "modules"],
     ["--what", "modules", "--backward"],
+    ["--on-device", "--samples", "4"],
+    ["--on-device", "--backward", "--samples", "4"],
+    ["--on-device", "--what", "modules", "--backward"],
     *(["--dtype", dtype, "--samples", "8"] for dtype in DTYPES if dtype != "float32"),
 )
 """What is run if nothing else is asked for, one after the other."""
@@ -37,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
     parser.add_argument("--backward", action="store_true", help="gradients of inputs and parameters too")
     parser.add_argument("--in-place", action="store_true", help="in-place variants of the ops too")
+    parser.add_argument("--on-device", action="store_true", help="eager mode on device fpga, not torch.compile")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="ops or modules of exactly these names")
     parser.add_argument("--samples", type=int, default=32, metavar="N", help="samples of an op, spread; 0 is all (32)")
     parser.add_argument("--shard", metavar="I/N", help="the I-th of N shares, in this process")
@@ -55,6 +59,7 @@ def _title(arguments: argparse.Namespace) -> str:
             arguments.dtype,
             *(["backward"] if arguments.backward else []),
             *(["inplace"] if arguments.in_place else []),
+            *(["device"] if arguments.on_device else []),
         ]
     )
 
@@ -62,7 +67,7 @@ def _title(arguments: argparse.Namespace) -> str:
 def _run_here(arguments: argparse.Namespace, index: int, shards: int, path: Path) -> list[Any]:
     import torch
 
-    from tests.opinfo import cases, runs
+    from tests.opinfo import cases, on_device, runs
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -80,6 +85,7 @@ def _run_here(arguments: argparse.Namespace, index: int, shards: int, path: Path
         subjects[index::shards],
         path,
         settings,
+        on_device.run_on_device if arguments.on_device else runs.run_subject,
         backward=arguments.backward,
         limit=arguments.samples,
         options={"partition": arguments.partition},

@@ -56,12 +56,17 @@ def check(call: Call, compiled: Call, case: Case, *, backward: bool, defined: bo
     expected = run(call, case, backward=backward)
     for _ in range(calls):
         answer = run(compiled, case, backward=backward)
-        if defined:
-            _assert_right(answer, expected, lambda: _exactly(call, case, backward))
-        else:
-            _assert_same_kind(answer.results, expected.results)
+        assert_results(call, case, answer, expected, backward, defined)
         if answer.shared != expected.shared:
             raise Mismatch(f"outputs lie in the memory of {answer.shared}, in eager of {expected.shared}")
+
+
+def assert_results(call: Call, case: Case, answer: Answer, expected: Answer, backward: bool, defined: bool) -> None:
+    """Raises :class:`Mismatch` where an answer is not as good as that of `call`; `defined`: its values count, too."""
+    if defined:
+        _assert_right(answer, expected, lambda: _exactly(call, case, backward))
+    else:
+        _assert_same_kind(answer.results, expected.results)
 
 
 def _assert_right(answer: Answer, expected: Answer, exactly: Callable[[], list[Any]]) -> None:

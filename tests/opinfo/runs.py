@@ -106,7 +106,7 @@ def _verdict(subject: Subject, compiled: Any, by_torch: Any, case: Case, backwar
     try:
         run(subject.call, case, backward=backward)
     except Exception as error:
-        return "refused", _line(error)
+        return "refused", line(error)
     why = _trouble(subject, compiled, case, backward)
     if why is None:
         return "right", ""
@@ -120,22 +120,30 @@ def _trouble(subject: Subject, compiled: Any, case: Case, backward: bool) -> tup
         with _limited(SECONDS), raising():
             check(subject.call, compiled, case, backward=backward, defined=subject.defined)
     except AssertionError as error:
-        return "wrong" if type(error).__name__.endswith("Mismatch") else "crash", _line(error)
+        return "wrong" if type(error).__name__.endswith("Mismatch") else "crash", line(error)
     except Exception as error:
-        return "crash", _line(error)
+        return "crash", line(error)
     return None
 
 
-def _line(error: BaseException) -> str:
+def line(error: BaseException) -> str:
+    """An error as one line of bounded length."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:400]}"
 
 
-def run_shard(subjects: Sequence[Subject], path: Path, settings: dict[str, Any], **how: Any) -> list[Result]:
+def run_shard(
+    subjects: Sequence[Subject],
+    path: Path,
+    settings: dict[str, Any],
+    runner: Callable[..., Result] | None = None,
+    **how: Any,
+) -> list[Result]:
     """Runs the subjects, writing `path` after each, so that a process that dies can be continued behind its end.
 
     A subject during which a process died counts as a crash.
     """
+    runner = runner or run_subject
     path.parent.mkdir(parents=True, exist_ok=True)
     past = json.loads(path.read_text()) if path.exists() else {}
     results = [Result(**entry) for entry in past.get("results", ())] if past.get("settings") == settings else []
@@ -147,9 +155,9 @@ def run_shard(subjects: Sequence[Subject], path: Path, settings: dict[str, Any],
             continue
         _write(path, settings, results, subject.name)
         try:
-            results.append(run_subject(subject, **how))
+            results.append(runner(subject, **how))
         except Exception as error:  # the database's own samples cannot be made
-            note = {"case": subject.name, "verdict": "refused", "note": f"its samples: {_line(error)}"}
+            note = {"case": subject.name, "verdict": "refused", "note": f"its samples: {line(error)}"}
             results.append(Result(subject.name, {**dict.fromkeys(VERDICTS, 0), "refused": 1}, notes=[note]))
     _write(path, settings, results, None)
     return results

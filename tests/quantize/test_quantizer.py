@@ -79,12 +79,13 @@ def test_a_residual_block_is_two_steps() -> None:
     [
         (lambda x, scale: x * torch.sigmoid(x), True),
         (lambda x, scale: x * torch.sigmoid(x.mean((2, 3), keepdim=True)), True),
-        (lambda x, scale: x * torch.sigmoid(x.mean(1, keepdim=True)), False),
+        (lambda x, scale: x * torch.sigmoid(x.mean(1, keepdim=True)), True),
+        (lambda x, scale: x * torch.rsqrt(x.square().mean(1, keepdim=True) + 1), False),
         (lambda x, scale: x * scale, False),
         (lambda x, scale: x * x, False),
         (lambda x, scale: x * 0.5, False),
     ],
-    ids=["tensors", "channels", "pixels", "parameter", "square", "number"],
+    ids=["tensors", "channels", "pixels", "norm", "parameter", "square", "number"],
 )
 def test_which_multiplications_are_annotated(product: Any, annotated: bool) -> None:
     class Product(nn.Module):
@@ -100,6 +101,31 @@ def test_which_multiplications_are_annotated(product: Any, annotated: bool) -> N
     (node,) = (node for node in graph.graph.nodes if node.target is torch.ops.aten.mul.Tensor)
     around = [*node.all_input_nodes, *node.users]
     assert all("quantize" in str(other.target) for other in around) == annotated
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x, scale: x * scale, torch.ops.aten.mul.Tensor),
+        (lambda x, scale: x - torch.sigmoid(x), torch.ops.aten.sub.Tensor),
+        (lambda x, scale: x.sum((2, 3)), torch.ops.aten.sum.dim_IntList),
+    ],
+    ids=["a parameter of each channel", "a difference", "a sum"],
+)
+def test_what_else_reads_and_writes_8_bits(function: Any, operator: object) -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.scale = nn.Conv2d(4, 8, 3), nn.Parameter(torch.rand(8, 1, 1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = function(torch.relu(self.conv(x)), self.scale)
+            return result
+
+    graph = quantize(Layers().eval(), [torch.randn(1, 4, 10, 10)], progress=False)
+    (node,) = (node for node in graph.graph.nodes if node.target is operator)
+    read = [arg for arg in node.all_input_nodes if arg.op != "get_attr"]
+    assert all("quantize" in str(other.target) for other in (*read, *node.users))
 
 
 def test_moves_keep_the_scale_of_their_operand() -> None:

@@ -73,7 +73,7 @@ def foreach_add_flipped(trial: Trial) -> Any:
     return trial.compile(step)(x, y), x, y
 
 
-@report("pytorch#122457", "two views as real numbers of complex intermediate values")
+@report("pytorch#122457", "two view_as_real of complex intermediate values")
 def views_as_real(trial: Trial) -> Any:
     def step(x: Tensor) -> tuple[Tensor, Tensor]:
         z = torch.view_as_complex(x + 1)

@@ -40,7 +40,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One cell of the table; `trace` is the traceback of what it raises."""
+    """One cell of the table; `trace` is the traceback of an exception."""
 
     text: str
     launches: int = 0

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 from fpga_dynamo.runtime.observe.events import TaskEvent
-from fpga_dynamo.tools.soc.outcome import Run
+from fpga_dynamo.tools.soc.outcome import RunOutcome
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.workload import Arrivals, Source, Workload
+from fpga_dynamo.tools.soc.workload import Arrivals, ArrivingApplication, Workload
 
 KERNELS = ("conv2d", "fft")
 SECONDS = st.sampled_from([5e-6, 10e-6, 13e-6, 40e-6, 100e-6, 370e-6])
@@ -59,7 +59,7 @@ def workloads(draw: st.DrawFn, spread: bool = True) -> Workload:
     count = draw(st.integers(1, 3))
     made = Workload.of(
         [
-            Source(
+            ArrivingApplication(
                 draw(applications(f"app{number}")),
                 draw(st.sampled_from([1.0, 3.0])),
                 draw(st.sampled_from(["poisson", "periodic", "bursts"])),
@@ -75,7 +75,7 @@ def workloads(draw: st.DrawFn, spread: bool = True) -> Workload:
     return made
 
 
-def check(run: Run, system: System, workload: Workload, exact: bool = True) -> None:
+def check(run: RunOutcome, system: System, workload: Workload, exact: bool = True) -> None:
     """Every instance ends, all tasks of it run once, after what they depend on, one at a time on a unit that can.
 
     exact: times are virtual, and without a spread a task takes what it should.

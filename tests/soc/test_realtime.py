@@ -22,7 +22,7 @@ from fpga_dynamo.runtime.task import Frame, ProcessingElement, SchedulerError, T
 from fpga_dynamo.tools.cli import main
 from fpga_dynamo.tools.soc.real import measured, overheads, run_real
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.workload import Source, Workload
+from fpga_dynamo.tools.soc.workload import ArrivingApplication, Workload
 from tests.runtime.systems import host, nothing, unit
 from tests.soc.soc_kit import check
 
@@ -36,7 +36,7 @@ def diamond(run: Any = nothing) -> TaskGraph:
 def paced() -> Workload:
     kinds = {"a53": 3e-3, "fft": 1e-3}
     tasks = [ApplicationTask("a", kinds), ApplicationTask("b", kinds, (Edge(0),)), ApplicationTask("c", kinds)]
-    return Workload.of([Source(Application(name, tasks)) for name in ("x", "y")], instances=30)
+    return Workload.of([ArrivingApplication(Application(name, tasks)) for name in ("x", "y")], instances=30)
 
 
 @pytest.mark.parametrize("policy", ["simple", "met", "eft", "etf", "heft_rt", "adaptive", "least_work"])
@@ -139,7 +139,7 @@ def test_tasks_that_run_are_measured_and_give_their_answer() -> None:
     known = measured(system, Application("sum", tasks))
     assert all(0 < min(task.seconds.values()) < 0.1 for task in known.tasks)
     assert known.tasks[1].basis == {"x86": "measured on this machine", "fft": "measured on this machine"}
-    workload = Workload.of([Source(known)], instances=20)
+    workload = Workload.of([ArrivingApplication(known)], instances=20)
     given.clear()
     run = run_real(system, workload, "least_work", rate=200.0)
     assert len(given) == len(run.ended) and all((value == 2).all() and kind == "x86" for kind, value in given)
@@ -173,7 +173,8 @@ def test_what_a_task_raises_is_raised() -> None:
     def fail(kind: str) -> None:
         raise ValueError("no signal")
 
-    workload = Workload.of([Source(Application("x", [ApplicationTask("a", {"x86": 1e-3}, run=fail)]))], instances=3)
+    failing = Application("x", [ApplicationTask("a", {"x86": 1e-3}, run=fail)])
+    workload = Workload.of([ArrivingApplication(failing)], instances=3)
     with pytest.raises(ValueError, match="no signal"):
         run_real(System({"cpus": {"x86": 1}}), workload, rate=1000.0)
 
@@ -199,7 +200,7 @@ def test_soak() -> None:
             ApplicationTask(f"t{i}", kinds[(i + number) % 3], (Edge(i - 1),) if i else ())
             for i in range(2 + number % 4)
         ]
-        sources.append(Source(Application(f"app{number}", tasks)))
+        sources.append(ArrivingApplication(Application(f"app{number}", tasks)))
     elements_graphs = []
     policy = make_policy("least_work")
     from fpga_dynamo.tools.soc.graphs import task_graph

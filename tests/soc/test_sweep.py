@@ -24,7 +24,7 @@ from fpga_dynamo.tools.soc.sweep import Sweep, run_sweep
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import simulate
-from fpga_dynamo.tools.soc.workload import Arrivals, Source, Workload
+from fpga_dynamo.tools.soc.workload import Arrivals, ArrivingApplication, Workload
 from xclbin_build.documents import tomllib
 
 
@@ -211,9 +211,9 @@ def test_a_report_of_nothing(tmp_path: Path) -> None:
 def test_arrivals_are_as_asked(tmp_path: Path) -> None:
     (tmp_path / "times.txt").write_text("0.5\n0.25\n9\n")
     sources = [
-        Source(radar(), kind="bursts", burst=5),
-        Source(Application("x", radar().tasks), kind="trace", trace=(0.25, 0.5, 9.0)),
-        Source(Application("y", radar().tasks), kind="periodic"),
+        ArrivingApplication(radar(), kind="bursts", burst=5),
+        ArrivingApplication(Application("x", radar().tasks), kind="trace", trace=(0.25, 0.5, 9.0)),
+        ArrivingApplication(Application("y", radar().tasks), kind="periodic"),
     ]
     arrivals = Workload.of(sources, until=1.0).arrivals(300.0, 3)
     by = [arrivals.times[[w == number for w in arrivals.which]] for number in range(3)]
@@ -226,7 +226,7 @@ def test_arrivals_are_as_asked(tmp_path: Path) -> None:
 def test_no_policy_beats_the_optimum(cpus: int) -> None:
     pytest.importorskip("ortools", reason="optimal schedules need ortools")
     system = System({"cpus": {"a53": cpus}, "accelerators": {"fft": 1}, "scheduler": {"decision": "free"}})
-    workload = Workload.of([Source(radar())])
+    workload = Workload.of([ArrivingApplication(radar())])
     arrivals = Arrivals(np.array([0.0, 10e-6, 30e-6]), [0, 0, 0])
     best = optimum(system, [system.compiled(radar())], arrivals, seconds=60)
     runs = [simulate(system, workload, p, arrivals=arrivals) for p in ("eft", "etf", "heft_rt", "least_work")]
@@ -239,7 +239,7 @@ def test_no_policy_beats_the_optimum(cpus: int) -> None:
 def test_too_large_for_an_optimum() -> None:
     pytest.importorskip("ortools", reason="optimal schedules need ortools")
     system = System({"cpus": {"a53": 1}})
-    workload = Workload.of([Source(radar())], instances=500)
+    workload = Workload.of([ArrivingApplication(radar())], instances=500)
     with pytest.raises(StudyError, match="an optimal schedule supports at most"):
         optimum(system, [system.compiled(radar())], workload.arrivals(100.0, 0))
 
@@ -295,7 +295,9 @@ def test_an_endless_policy_is_stopped() -> None:
 
 @pytest.mark.parametrize("kind", ["poisson", "periodic", "bursts"])
 def test_instances_are_as_many_as_asked(kind: str) -> None:
-    sources = [Source(replace(radar(), name=name), share, kind, 3) for name, share in (("x", 1.0), ("y", 2.5))]
+    sources = [
+        ArrivingApplication(replace(radar(), name=name), share, kind, 3) for name, share in (("x", 1.0), ("y", 2.5))
+    ]
     for seed in range(5):
         arrivals = Workload.of(sources, instances=100).arrivals(150.0, seed)
         assert len(arrivals.times) == len(arrivals.which) == 100

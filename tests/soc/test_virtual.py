@@ -24,7 +24,7 @@ from fpga_dynamo.tools.soc.outcome import processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import NATIVE_POLICIES, simulate
-from fpga_dynamo.tools.soc.workload import Arrivals, Source, Workload
+from fpga_dynamo.tools.soc.workload import Arrivals, ArrivingApplication, Workload
 from tests.soc.soc_kit import applications, check, systems, workloads
 
 POLICIES = st.sampled_from(NATIVE_POLICIES)
@@ -96,11 +96,12 @@ def system(cpus: int = 1, decision: Any = "free", **accelerators: int) -> System
 
 
 def workload(*applications: Application) -> Workload:
-    return Workload.of([Source(application) for application in applications])
+    return Workload.of([ArrivingApplication(application) for application in applications])
 
 
 def at(*times_and_numbers: tuple[float, int]) -> Arrivals:
-    return Arrivals(np.array([time for time, _ in times_and_numbers]), [number for _, number in times_and_numbers])
+    times = np.array([time for time, _ in times_and_numbers])
+    return Arrivals(times, [number for _, number in times_and_numbers])
 
 
 def test_a_round_takes_time_and_tasks_pile_up_meanwhile() -> None:
@@ -157,7 +158,7 @@ def test_costs_of_decisions_tell_the_policies_apart() -> None:
 def test_results_that_stay_on_the_card_do_not_cross() -> None:
     tasks = [ApplicationTask("a", {"fft": 1e-3}, from_host=4000), ApplicationTask("b", {"fft": 1e-3}, (Edge(0, 4000),))]
     tasks.append(ApplicationTask("c", {"a53": 1e-3}, (Edge(1, 4000),)))
-    both = Workload.of([Source(Application("x", tasks))])
+    both = Workload.of([ArrivingApplication(Application("x", tasks))])
     transfer = {"latency": 1e-3, "bandwidth": 4e6}  # 2 ms for 4,000 bytes
     ends = {}
     for resident in (False, True):
@@ -206,7 +207,8 @@ def test_what_is_long_and_rare_waits_longer(others: int, waits: int) -> None:
 def test_a_core_is_left_to_what_only_it_can_run() -> None:
     """Full units that a core could relieve, while products that only it runs, and they wait for, pile up before it."""
     made = System({"cpus": {"a53": 1}, "accelerators": {"fft": 2, "mmult": 1}, "transfer": {"latency": 2e-6}})
-    both = Workload.of([Source(shape(), kind="periodic") for shape in (pulse_doppler, temporal_mitigation)])
+    shapes = (pulse_doppler, temporal_mitigation)
+    both = Workload.of([ArrivingApplication(shape(), kind="periodic") for shape in shapes])
     rate = 0.95 * capacity(made, [made.compiled(one) for one in both.applications], both.shares)
     both = Workload.of(both.sources, rate=rate, instances=300)
     # With this seed's phases, what piled up once stayed: without that charge 10.8 times the response of MET, and 1.6

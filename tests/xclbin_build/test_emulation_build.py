@@ -14,7 +14,8 @@ import xclbin_build
 from xclbin_build import RecipeError, ToolchainError, XclbinError, read
 from xclbin_build.axlf import Section
 from xclbin_build.build import load_design
-from xclbin_build.toolchain import gxx, vitis
+from xclbin_build.flow import vitis
+from xclbin_build.toolchain import gxx
 from xclbin_build.toolchain.isa import _EXTENSIONS, chosen, compiler_flags, extensions, level_of, multiplies, plan_flags
 
 DATA = Path(__file__).parent / "data"

@@ -18,10 +18,11 @@ from tests.marks import EXTENDED
 from tests.xclbin_build.cu_card import Card, Refused, aligned, encode
 from xclbin_build import read
 from xclbin_build.build import load_design
+from xclbin_build.flow.config import link_config
+from xclbin_build.flow.vitis import write_sources
 from xclbin_build.manifest import describe
 from xclbin_build.peers import PAGE_BYTES
 from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
-from xclbin_build.toolchain.vitis import link_config, write_sources
 
 RECIPE = """name = "engine test"
 [kernel.array]
@@ -214,7 +215,7 @@ def test_hls_kernel_computes_what_its_commands_say(recipe: Path, tmp_path: Path)
     at = (product.commands.ctypes.data, 2, product.arena.ctypes.data, product.weights.ctypes.data)
     kernel(*at)
     product.check()
-    # A command that is none, and what comes behind it, does not run.
+    # An unknown command, and what comes behind it, does not run.
     product = Product(describe(design, "hw", ""))
     product.commands[0] = 999
     before = product.arena[1:].copy()
@@ -224,7 +225,7 @@ def test_hls_kernel_computes_what_its_commands_say(recipe: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("recipe", "kernels"), [("engine-u250", ["engine"]), ("engine-u250-4cu", ["engine", "engine_meet"])]
+    ("recipe", "kernels"), [("engine-u250", ["engine"]), ("engine-u250-4cu", ["engine", "engine_barrier"])]
 )
 def test_a_kernel_may_be_called_engine(recipe: str, kernels: list[str], tmp_path: Path) -> None:
     write_sources(load_design(recipe, platform="u250"), "hw", tmp_path)
@@ -239,13 +240,13 @@ def test_a_kernel_may_be_called_engine(recipe: str, kernels: list[str], tmp_path
 
 def test_units_that_work_together_have_banks_and_streams_of_their_own() -> None:
     lines = link_config(load_design("engine-u250-4cu")).splitlines()
-    assert {"nk=engine:4:engine_1.engine_2.engine_3.engine_4", "nk=engine_meet:1:engine_meet_1"} <= set(lines)
+    assert {"nk=engine:4:engine_1.engine_2.engine_3.engine_4", "nk=engine_barrier:1:engine_barrier_1"} <= set(lines)
     for unit in (1, 2, 3, 4):
         own = f"DDR[{unit - 1}]"
         assert {f"sp=engine_{unit}.weights:{own}", f"sp=engine_{unit}.commands:{own}"} <= set(lines)
         assert {f"sp=engine_{unit}.arena_residual_{bank}:DDR[{bank}]" for bank in range(4)} <= set(lines)
-        assert f"stream_connect=engine_{unit}.to_peers:engine_meet_1.from_{unit}:16" in lines
-        assert f"stream_connect=engine_meet_1.to_{unit}:engine_{unit}.from_peers:16" in lines
+        assert f"stream_connect=engine_{unit}.to_peers:engine_barrier_1.from_{unit}:16" in lines
+        assert f"stream_connect=engine_barrier_1.to_{unit}:engine_{unit}.from_peers:16" in lines
         assert f"slr=engine_{unit}:SLR{unit - 1}" in lines
     text = (ROOT / "engine" / "config.hpp").read_text()
     assert f"#define ENGINE_PAGE_BYTES {PAGE_BYTES}\n" in text

@@ -17,8 +17,9 @@ from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
 from xclbin_build.build import load_design
 from xclbin_build.errors import BuildError, RecipeError
+from xclbin_build.flow.script import build_script
 from xclbin_build.generate import emulation_sources, hls_sources
-from xclbin_build.toolchain import gxx, ninja_file, vitis
+from xclbin_build.toolchain import gxx, ninja_file
 from xclbin_build.toolchain.ninja_file import TranslationUnit
 
 GXX = shutil.which("g++") or shutil.which("clang++")
@@ -146,7 +147,7 @@ def test_the_folder_of_a_recipe_may_have_any_name(tmp_path: Path, name: bytes, m
     first = gxx.build(design)
     assert first.shared_object and first.edges > 0
     assert gxx.build(design).edges == 0, "nothing has changed, and ninja sees that"
-    script = vitis._script(load_design(folder_with_kernel(tmp_path, name + b"2"), platform="u250"), "hw")
+    script = build_script(load_design(folder_with_kernel(tmp_path, name + b"2"), platform="u250"), "hw")
     assert script.encode("utf-8", "surrogateescape")
 
 

@@ -7,9 +7,7 @@ stand-in for hls_vector.h).
 from __future__ import annotations
 
 import ctypes
-import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +15,17 @@ import pytest
 
 import xclbin_build
 from hls_kernels import ROOT
+from tests.xclbin_build import fake_vitis
 from tests.xclbin_build.cu_card import aligned, encode
 from xclbin_build import RecipeError, ToolchainError, read
-from xclbin_build.axlf import Axlf, Mode, Section, write
+from xclbin_build.axlf import Mode, Section
 from xclbin_build.build import load_design
+from xclbin_build.flow.commands import synthesis
+from xclbin_build.flow.config import link_config
+from xclbin_build.flow.tools import Release
+from xclbin_build.flow.vitis import write_sources
 from xclbin_build.manifest import decode, describe
 from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
-from xclbin_build.toolchain.vitis import commands, link_config, write_sources
 
 DATA = Path(__file__).parent / "data"
 DESIGN = load_design(DATA / "user.toml", platform="u250")
@@ -113,8 +115,9 @@ source = "sink.cpp"
     lines = link_config(design).splitlines()
     assert {"nk=source:1:first", "sp=first.in:DDR[1]", "sp=sink_1.out:DDR[0]"} <= set(lines)
     assert "stream_connect=first.out:sink_1.in:64" in lines
-    compiles = {step[step.index("-k") + 1]: step for step in commands(design, "hw")[:-1]}
-    assert compiles["source"][-2:] == ["user/source.cpp", "user/part.cpp"]
+    calls = [call.command for call in synthesis(design, "hw", Release(2022, 2))]
+    compiles = {call[call.index("-k") + 1]: call for call in calls}
+    assert compiles["source"][-2:] == ("user/source.cpp", "user/part.cpp")
     assert {"-DFACTOR=3", f"-I{tmp_path / 'inc'}"} <= set(compiles["source"]) - set(compiles["sink"][-1:])
     assert "-DFACTOR=3" not in compiles["sink"]
 
@@ -127,6 +130,7 @@ def test_sources_only_writes_all_that_is_needed(tmp_path: Path) -> None:
     script = (tmp_path / "build.sh").read_text()
     assert "v++ -t hw_emu --platform xilinx_u250_gen3x16_xdma_4_1_202210_1 -c -k engine" in script
     assert "-o vadd.xo user/vadd.cpp" in script
+    assert "v++ -c --mode hls --config vadd.run.cfg --work_dir vadd.hls" in script
     assert subprocess.run(["sh", "-n", str(tmp_path / "build.sh")]).returncode == 0
     assert decode((tmp_path / "manifest.json").read_bytes())["target"] == "hw_emu"
 
@@ -142,45 +146,13 @@ def test_the_software_card_is_no_hardware(tmp_path: Path) -> None:
         write_sources(load_design(DATA / "user.toml"), "hw", tmp_path)
 
 
-def stand_in(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    """Puts a v++ of our own on PATH."""
-    directory.mkdir()
-    script = directory / "v++"
-    script.write_text(f"#!{sys.executable}\nimport json, os, shutil, sys\n{body}")
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
-
-
 def test_manifest_is_added_to_what_vitis_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    linked = Axlf({0: b"bits", 7: b"connections"}, Mode.FLAT, DESIGN.platform.xsa, timestamp=77)
-    identifier = write(tmp_path / "vitis.xclbin", linked)
-    stand_in(
-        tmp_path / "bin",
-        monkeypatch,
-        f"""
-with open({str(tmp_path / "calls")!r}, "a") as calls:
-    print(json.dumps(sys.argv[1:]), file=calls)
-output = sys.argv[sys.argv.index("-o") + 1]
-source = sys.argv[-1]
-assert os.path.isfile(source), source
-if "-l" in sys.argv:
-    shutil.copy({str(tmp_path / "vitis.xclbin")!r}, output)
-else:
-    open(output, "w").close()
-""",
-    )
+    fake = fake_vitis.install(tmp_path / "bin", monkeypatch, "2022.2")
     path = xclbin_build.build("hw", DATA / "user.toml", platform="u250", output=tmp_path / "torch.xclbin")
-    result = read(path)
+    result, linked = read(path), read(fake.folder / "card.xclbin", foreign=True)
     assert result.sections[Section.BITSTREAM] == b"bits"
-    assert (result.uuid, result.timestamp, result.mode) == (identifier, 77, Mode.FLAT)
+    assert (result.uuid, result.timestamp, result.mode) == (linked.uuid, 77, Mode.FLAT)
     assert result.manifest["target"] == "hw"
     assert result.manifest["platform"]["name"] == "u250"
-    calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
-    assert [call[call.index("-k") + 1] for call in calls if "-c" in call] == ["engine", "vadd"]
-    assert calls[-1][-2:] == ["engine.xo", "vadd.xo"]
-
-
-def test_failure_of_vitis_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(tmp_path / "bin", monkeypatch, 'sys.exit("ERROR: [v++ 60-602] no licence")')
-    with pytest.raises(ToolchainError, match="no licence"):
-        xclbin_build.build("hw", DATA / "user.toml", platform="u250", output=tmp_path / "x")
+    assert [call[call.index("-k") + 1] for call in fake.calls if "-c" in call] == ["engine", "vadd"]
+    assert fake.calls[-1][-2:] == ["engine.xo", "vadd.xo"]

@@ -118,7 +118,7 @@ def test_kernels_in_a_row_run_at_the_same_time(
 
 
 def test_tasks_between_kernels_run_on(tmp_path: Path, pipeline: list[str]) -> None:
-    """A kernel of nothing but tasks goes on as long as the xclbin is loaded, and does not keep a CPU busy meanwhile."""
+    """A kernel of nothing but tasks goes on as long as the xclbin is loaded, and does not keep a CPU busy."""
     head, _, _ = ADDER.partition('extern "C"')
     beats = "hls::stream<ap_axiu<32, 0, 0, 0>>"
     (tmp_path / "adder.cpp").write_text(f"""#include <hls_task.h>

@@ -13,7 +13,7 @@ from ..hls.instance import Instance
 from . import lookup, order
 from .accesses import Accesses
 from .addresses import Access
-from .graph import Graph, Wait
+from .graph import DependenceGraph, Wait
 from .nests import Nests
 from .timing import Cost, Timing
 
@@ -24,7 +24,7 @@ _NOT_REUSED = "2023.2"  # the first version of which no schedule has a register 
 def build(
     kernel: Kernel, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction], timing: Timing, bursts: set[int],
     instance: Instance | None, nests: Nests, within: Container[int] = (),
-) -> Graph:  # fmt: skip
+) -> DependenceGraph:  # fmt: skip
     """The graph of a loop without loops in it. bursts: indices of accesses to ports that are parts of bursts; within:
     of those that an iteration has by itself."""
     by_index = {access.index: access for access in accesses.all if access.array is not None}
@@ -40,10 +40,10 @@ def build(
             fixed = access is not None and not any(access.form.keys() - {""})
             costs.append(timing.of_access(array, write=write, burst=index in bursts, fixed=fixed))
         elif i.opcode == "phi" and i.block == loop.header:  # a register that the last iteration wrote
-            costs.append(Cost(0, timing.choice_ns) if nests.begins_anew(loop, i) else Cost())
+            costs.append(Cost(0, timing.choice_ns) if nests.restarts(loop, i) else Cost())
         else:
             costs.append(timing.of(i))
-    graph = Graph(code, costs, [[] for _ in code], accesses)
+    graph = DependenceGraph(code, costs, [[] for _ in code], accesses)
     place = {i.name: index for index, i in enumerate(code) if i.name}
     lookup.group(code, place, costs, timing)
     sums = _sums(code, place)
@@ -76,7 +76,7 @@ def build(
     _exit_edges(graph, kernel.flow, loop, by_index, place)
     ports = order.Ports(bursts, within, {f"#{outer.header}" for outer in nests.outer(loop)})
     reuses = kernel.flow.always(loop) if kernel.vitis and kernel.vitis < _NOT_REUSED else ()
-    order.Order(graph, kernel.flow, ports, ahead, units, reuses).add(instance)
+    order.AccessOrder(graph, kernel.flow, ports, ahead, units, reuses).add(instance)
     return graph
 
 
@@ -91,7 +91,7 @@ def _from_units(code: list[ir.Instruction], costs: list[Cost], place: dict[str, 
 
 
 def _registers(
-    graph: Graph, loop: cfg.Loop, place: dict[str, int], units: list[bool], timing: Timing
+    graph: DependenceGraph, loop: cfg.Loop, place: dict[str, int], units: list[bool], timing: Timing
 ) -> dict[int, bool]:
     """Edges to what an iteration has from the one before; of values that come from a unit, the reader: whether the
     register is written a cycle later, for want of room behind the unit.
@@ -120,7 +120,7 @@ def _registers(
 
 
 def _exit_edges(
-    graph: Graph, flow: cfg.Flow, loop: cfg.Loop, by_index: dict[int, Access], place: dict[str, int]
+    graph: DependenceGraph, flow: cfg.Flow, loop: cfg.Loop, by_index: dict[int, Access], place: dict[str, int]
 ) -> None:
     """In a loop that may end early, accesses to memories, ports and streams wait until the iteration is certain.
 

@@ -23,7 +23,7 @@ class Wait(Enum):
 
 
 @dataclass(frozen=True)
-class Edge:
+class DependenceEdge:
     """to: index of an instruction. distance: iterations between the two."""
 
     to: int
@@ -32,12 +32,12 @@ class Edge:
 
 
 @dataclass
-class Graph:
+class DependenceGraph:
     """code: the loop's instructions in the order of the control flow; costs: of each. out: edges by index."""
 
     code: list[ir.Instruction]
     costs: list[Cost]
-    out: list[list[Edge]]
+    out: list[list[DependenceEdge]]
     accesses: Accesses
     notes: list[str] = field(default_factory=list)
 
@@ -46,9 +46,9 @@ class Graph:
         self.costs[index] = cost
         for reader in {edge.to for edge in self.out[index] if edge.wait is Wait.STATE}:
             self.out[reader] = [
-                Edge(edge.to, Wait.VALUE, edge.distance) if self.costs[edge.to].stages else edge
+                DependenceEdge(edge.to, Wait.VALUE, edge.distance) if self.costs[edge.to].stages else edge
                 for edge in self.out[reader]
             ]
 
     def edge(self, start: int, to: int, wait: Wait = Wait.VALUE, distance: int = 0) -> None:
-        self.out[start].append(Edge(to, wait, distance))
+        self.out[start].append(DependenceEdge(to, wait, distance))

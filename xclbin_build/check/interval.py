@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ..hls.arrays import Kind
 from .accesses import Bound
-from .graph import Edge, Graph, Wait
+from .graph import DependenceEdge, DependenceGraph, Wait
 
 _MOST_II = 4096
 _ROUNDS = 60
@@ -35,10 +35,10 @@ class Interval:
     starts: list[float] = field(default_factory=list)
 
 
-class Scheduler:
+class LoopScheduler:
     """Schedules one loop. period_ns: what of the clock's period operators may fill."""
 
-    def __init__(self, graph: Graph, period_ns: float) -> None:
+    def __init__(self, graph: DependenceGraph, period_ns: float) -> None:
         self._graph, self._period = graph, period_ns
         self._part = [min(cost.ns, period_ns) / period_ns for cost in graph.costs]
         # Of the cycle in which a value is there, what has passed.
@@ -70,7 +70,7 @@ class Scheduler:
         ends = (math.floor(s + _SMALL) + cost.cycles for s, cost in zip(starts, self._graph.costs, strict=True))
         return max(ends, default=0) + 1
 
-    def _arrival(self, node: int, start: float, edge: Edge, ii: int) -> float:
+    def _arrival(self, node: int, start: float, edge: DependenceEdge, ii: int) -> float:
         """The earliest start of what an edge leads to, if its node starts at `start`."""
         cost = self._graph.costs[node]
         cycle = math.floor(start + _SMALL)
@@ -107,7 +107,7 @@ class Scheduler:
         inside, waiting = bytearray(len(out)), bytearray(len(out))
         for node in nodes:
             inside[node] = waiting[node] = 1
-        by: dict[int, tuple[int, Edge]] = {}  # what delayed a node last
+        by: dict[int, tuple[int, DependenceEdge]] = {}  # what delayed a node last
         order, todo = sorted(nodes), len(nodes)
         for sweep in range(_MOST_SWEEPS):
             for node in order:
@@ -158,7 +158,7 @@ class Scheduler:
             trace |= {to: node for to, (node, _) in by.items()}
         return None
 
-    def _grows(self, by: dict[int, tuple[int, Edge]], starts: list[float], ii: int) -> bool:
+    def _grows(self, by: dict[int, tuple[int, DependenceEdge]], starts: list[float], ii: int) -> bool:
         """Whether nodes delay each other in a circle, by a cycle or more each time around: then there is no end to it.
         (Times a cycle later are the same schedule a cycle later, so what has grown by one cycle goes on to grow.)"""
         seen: dict[int, int] = {}
@@ -267,7 +267,7 @@ class Scheduler:
         return found
 
 
-def components(graph: Graph) -> list[list[int]]:
+def components(graph: DependenceGraph) -> list[list[int]]:
     """Strongly connected components of more than one node, or with an edge to itself (Tarjan, 1972)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -310,7 +310,7 @@ def components(graph: Graph) -> list[list[int]]:
     return found
 
 
-def _name(graph: Graph, index: int) -> str:
+def _name(graph: DependenceGraph, index: int) -> str:
     i, cost = graph.code[index], graph.costs[index]
     if i.opcode in ("phi", "br") or (cost.cycles == 0 and cost.ns == 0):
         return ""

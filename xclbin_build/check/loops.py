@@ -12,7 +12,7 @@ from ..hls.instance import FULL, Instance
 from ..hls.processes import Process
 from . import bursts, dependences, storage
 from .accesses import Accesses, Bound
-from .interval import Scheduler, components
+from .interval import LoopScheduler, components
 from .nests import Nests
 from .timing import Cost, Timing
 
@@ -188,7 +188,7 @@ class _Checker:
         self._take_back(loop, found)
         own = self._straight({b for b in loop.blocks if self._flow.around(b) is loop})
         found.note = self._stays(children)
-        if self._nests.joins(loop):
+        if self._nests.flattens(loop):
             nest = [self._found[one.header] for one in self._nests.chain(loop)]
             only, known = nest[-1], [one.trips[1] for one in nest if one.trips]
             if only.ii is not None:
@@ -275,7 +275,7 @@ class _Checker:
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False
         bounds = accesses.bounds(in_burst) + self._turns(found.bursts)
-        interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, bounds)
+        interval = LoopScheduler(made, self.timing.period_ns).run(found.target_ii, bounds)
         found.depth = interval.depth + sum(int(self.longest(blocks)) for blocks in self._nests.last(loop))
         trips = found.trips[1] if found.trips else None
         if not found.pipelined:

@@ -34,20 +34,20 @@ class Nests:
         self._freely = not kernel.vitis or kernel.vitis >= _FREELY
         self._known: dict[str, bool] = {}
 
-    def joins(self, loop: cfg.Loop) -> bool:
+    def flattens(self, loop: cfg.Loop) -> bool:
         """Whether a loop and the only one in it become one."""
         if loop.header not in self._known:
-            self._known[loop.header] = self._joins(loop)
+            self._known[loop.header] = self._flattens(loop)
         return self._known[loop.header]
 
     def chain(self, loop: cfg.Loop) -> list[cfg.Loop]:
         """A loop and those in it that become one with it, down to the innermost."""
         found = [loop]
-        while self.joins(found[-1]):
+        while self.flattens(found[-1]):
             found.append(self._flow.loops[found[-1].children[0]])
         return found
 
-    def begins_anew(self, loop: cfg.Loop, phi: ir.Instruction) -> bool:
+    def restarts(self, loop: cfg.Loop, phi: ir.Instruction) -> bool:
         """Whether a choice lies in front of what reads a register of an innermost loop, as the register gets another
         value where the loop around it, which is one with it, goes on.
 
@@ -79,9 +79,9 @@ class Nests:
     def _around(self, loop: cfg.Loop) -> cfg.Loop | None:
         """The loop around one that is one with it."""
         outer = self._flow.loops[loop.parent] if loop.parent is not None else None
-        return outer if outer is not None and self.joins(outer) else None
+        return outer if outer is not None and self.flattens(outer) else None
 
-    def _joins(self, loop: cfg.Loop) -> bool:
+    def _flattens(self, loop: cfg.Loop) -> bool:
         instance = self._kernel.instance_of(loop)
         if len(loop.children) != 1 or (instance is not None and not instance.flatten):
             return False
@@ -89,7 +89,7 @@ class Nests:
         inner = self._kernel.instance_of(child)
         if inner is not None and (inner.pipeline is False or not inner.flatten):
             return False
-        if child.children and not self.joins(child):
+        if child.children and not self.flattens(child):
             return False
         own = [block for block in self._flow.order if block in loop.blocks - child.blocks]
         behind = self._behind(loop, child)

@@ -12,7 +12,7 @@ from ..hls.instance import Dependence, Instance
 from .accesses import Accesses, forgiven, stated_distance
 from .addresses import Access
 from .banks import may_meet
-from .graph import Graph, Wait
+from .graph import DependenceGraph, Wait
 
 _MOST_PAIRS = 4_000_000  # of accesses to one array that are compared with each other
 
@@ -74,7 +74,7 @@ class Ports:
         return not self.rows <= read.form.keys()
 
 
-class Order:
+class AccessOrder:
     """Adds the order of accesses to a graph.
 
     units: of each instruction, whether its value comes from a floating-point operator in the same cycle.
@@ -83,7 +83,13 @@ class Order:
     """
 
     def __init__(
-        self, graph: Graph, flow: cfg.Flow, ports: Ports, ahead: Ahead, units: list[bool], always: Container[str]
+        self,
+        graph: DependenceGraph,
+        flow: cfg.Flow,
+        ports: Ports,
+        ahead: Ahead,
+        units: list[bool],
+        always: Container[str],
     ) -> None:
         self._graph, self._flow, self._ports, self._ahead = graph, flow, ports, ahead
         self._units, self._always = units, always

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def document(checked: Checked) -> dict[str, Any]:
             }
             for miss in checked.misses
         ],
+        "pragmas": [asdict(finding) for finding in checked.pragmas],
         "parts": [_part(part) for part in checked.parts],
         "rests_on": RESTS_ON,
         "bounds_rest_on": uncertainty.RESTS_ON,
@@ -116,6 +118,8 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
     console.print(table)
     for note in sorted({note for part in checked.parts if part.check for note in part.check.notes}):
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+    for finding in checked.pragmas:
+        console.print(f"pragma: {finding}", highlight=False, markup=False, soft_wrap=True)
     misses = len(checked.misses)
     loops = sum(loop.ii is not None for part in checked.parts if part.check for loop in part.check.loops)
     console.print(

@@ -20,6 +20,7 @@ from ..hls import frontend, ir
 from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
 from ..hls.translation import Compiled, compile_sources
+from ..pragma_lint import Finding
 from .loops import NOT_CHECKED, NOT_PIPELINED, Check, Loop
 from .workers import PROCESSORS, CheckTask, run_tasks
 
@@ -52,9 +53,10 @@ class Miss:
 
 @dataclass
 class Checked:
-    """All parts, in order."""
+    """All parts, in order, and mistakes in pragmas of the user's sources."""
 
     parts: list[CheckedPart] = field(default_factory=list)
+    pragmas: list[Finding] = field(default_factory=list)
 
     @property
     def misses(self) -> list[Miss]:
@@ -84,7 +86,7 @@ class Checked:
     @property
     def passes(self) -> bool | None:
         """Whether every loop keeps its contract; None where the known ones do, and one could not be checked."""
-        if self.misses:
+        if self.misses or self.pragmas:
             return False
         return None if self.unchecked else True
 

@@ -1,4 +1,4 @@
-"""What the sequencer's cores take at least: their arrays of multiply-accumulate units and their largest local memories.
+"""What the sequencer's cores use at least: their arrays of multiply-accumulate units and their largest local memories.
 
 Both are sizes of the sources, so they are counted, and no clang is needed; all other logic comes on top.
 """

@@ -25,7 +25,7 @@ class PlacedUnit:
 
 
 @dataclass
-class Load:
+class RegionLoad:
     """A region and the compute units in it."""
 
     region: Region
@@ -46,7 +46,7 @@ class Fit:
     """loads: by region. problems: sentences, one for each thing that does not fit; tight: what fits but is hard to
     route."""
 
-    loads: list[Load]
+    loads: list[RegionLoad]
     problems: list[str] = field(default_factory=list)
     tight: list[str] = field(default_factory=list)
     homeless: list[PlacedUnit] = field(default_factory=list)
@@ -68,7 +68,7 @@ def shares(used: Resources, available: dict[str, int]) -> list[tuple[str, float]
 def fit(units: list[PlacedUnit], platform: Platform) -> Fit:
     """Lays compute units into regions: where the recipe says, else the largest first into the emptiest region beside
     their memory that still takes them."""
-    loads = {region.name: Load(region) for region in platform.regions}
+    loads = {region.name: RegionLoad(region) for region in platform.regions}
     result = Fit(list(loads.values()))
     for unit in [u for u in units if u.slr]:
         loads[unit.slr or ""].units.append(unit)
@@ -83,7 +83,7 @@ def fit(units: list[PlacedUnit], platform: Platform) -> Fit:
 def _place(unit: PlacedUnit, result: Fit) -> None:
     need = unit.kernel.resources
 
-    def rank(load: Load) -> tuple[bool, int, float]:
+    def rank(load: RegionLoad) -> tuple[bool, int, float]:
         beside = sum(load.region.beside(bank) for bank in unit.banks)
         return (load.share(need) > 1, -beside, load.share(need))
 
@@ -106,7 +106,7 @@ def _excess(need: Resources, region: Region) -> float:
     return max(share for _, share in shares(need, region.usable))
 
 
-def _judge(load: Load, result: Fit) -> None:
+def _judge(load: RegionLoad, result: Fit) -> None:
     names = ", ".join(unit.name for unit in load.units)
     over = _over(load.used, load.region.usable)
     if over:

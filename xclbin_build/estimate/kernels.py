@@ -98,7 +98,7 @@ def _process(unit: Compiled, process: Process, name: str, operators: Operators) 
     interfaces.classify(kernel)
     parameters = {value for value, kind in kernel.function.parameters if kind == "ptr"}
     part = Component("process", name, Resources(), "source")
-    for use in source.Counting(kernel, operators).count(intervals(kernel)).values():
+    for use in source.ResourceCount(kernel, operators).count(intervals(kernel)).values():
         own = {value: memory for value, memory in use.arrays.items() if value not in parameters}
         arrays = total(memories.cost(m) * banks for banks, m in own.values())
         if arrays != Resources():
@@ -122,7 +122,7 @@ def counted(
         kernel = frontend.load(file, top, includes=list(includes), defines=defines)
     except BuildError as error:
         return Component(kind, name, Resources(), "unknown", f"{kind} '{name}' was not counted: {error}")
-    uses = source.Counting(kernel, operators).count(intervals(kernel))
+    uses = source.ResourceCount(kernel, operators).count(intervals(kernel))
     part = Component(kind, name, Resources(), "source")
     for process, use in uses.items():
         arrays = total(memories.cost(m, has_uram=has_uram) * banks for banks, m in use.arrays.values())

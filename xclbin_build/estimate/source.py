@@ -35,7 +35,7 @@ _DSP_SUM_BITS = 48
 _MOST_REGISTER_BITS = 8192  # a structure that is larger holds blocks of memory, which the caller counts
 
 
-class Counting:
+class ResourceCount:
     """Counts what one kernel takes."""
 
     def __init__(self, kernel: Kernel, operators: Operators) -> None:

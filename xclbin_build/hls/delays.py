@@ -36,7 +36,7 @@ class Logic:
 
 
 @dataclass(frozen=True)
-class Step:
+class FloatUnit:
     """A floating-point unit of so many cycles of latency: nanoseconds of a step, and the clock that it was reported
     at."""
 
@@ -50,9 +50,9 @@ class Step:
 class Family:
     name: str
     logic: Logic | None
-    steps: dict[str, list[Step]]
+    steps: dict[str, list[FloatUnit]]
 
-    def unit(self, kind: str, clock_ns: float, period_ns: float) -> Step | None:
+    def unit(self, kind: str, clock_ns: float, period_ns: float) -> FloatUnit | None:
         """The unit of a kind for a clock, of whose period operators may fill `period_ns`; None if no report has one."""
         known = self.steps.get(kind)
         if not known:
@@ -64,11 +64,11 @@ class Family:
             delay = _between(known, cycles)
             if delay <= period_ns:
                 nearest = min(known, key=lambda step: abs(step.cycles - cycles))
-                return Step(cycles, delay, clock_ns, nearest.source)
+                return FloatUnit(cycles, delay, clock_ns, nearest.source)
         return None
 
 
-def _between(known: list[Step], cycles: int) -> float:
+def _between(known: list[FloatUnit], cycles: int) -> float:
     """Nanoseconds of a step at a latency of which no report may be: all steps together take about as long at each."""
     below = [step for step in known if step.cycles <= cycles]
     above = [step for step in known if step.cycles >= cycles]
@@ -80,7 +80,7 @@ def _between(known: list[Step], cycles: int) -> float:
     return whole / (cycles + 1)
 
 
-def _whole(step: Step) -> float:
+def _whole(step: FloatUnit) -> float:
     return step.delay_ns * (step.cycles + 1)
 
 
@@ -105,11 +105,11 @@ def _logic(entry: toml_table.Table) -> Logic | None:
     return Logic(**pairs, **numbers)  # type: ignore[arg-type]
 
 
-def _steps(table: toml_table.Table, name: str) -> dict[str, list[Step]]:
-    found: dict[str, list[Step]] = {}
+def _steps(table: toml_table.Table, name: str) -> dict[str, list[FloatUnit]]:
+    found: dict[str, list[FloatUnit]] = {}
     for entry in table.array("step"):
         if entry.get("family", str) == name:
-            step = Step(
+            step = FloatUnit(
                 entry.get("cycles", int), entry.get("delay_ns", float), entry.get("period_ns", float),
                 entry.get("source", str),
             )  # fmt: skip

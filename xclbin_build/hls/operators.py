@@ -23,7 +23,7 @@ _LIBRARY = re.compile(
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorUnit:
     """A unit. cycles: its latency at `period_ns`. silent: reports of Vitis HLS leave out its LUTs and registers.
     source: who says so. part: beginning of the parts that it holds for alone; "" for all."""
 
@@ -37,12 +37,14 @@ class Row:
 
 
 @functools.cache
-def _tables() -> tuple[dict[str, list[tuple[float, Row]]], dict[str, float], dict[str, float], dict[str, float]]:
+def _tables(
+    
+) -> tuple[dict[str, list[tuple[float, OperatorUnit]]], dict[str, float], dict[str, float], dict[str, float]]:
     table = toml_table.load(_FILE)
-    rows: dict[str, list[tuple[float, Row]]] = {}
+    rows: dict[str, list[tuple[float, OperatorUnit]]] = {}
     for entry in table.array("unit"):
         numbers = {key: entry.get(key, float, 0.0) for key in ("dsp", "bram36", "lut", "ff")}
-        row = Row(
+        row = OperatorUnit(
             entry.get("name", str), Resources(**numbers), entry.get("cycles", int), entry.get("delay_ns", float),
             entry.get("silent", bool, False), entry.get("source", str), entry.get("part", str, ""),
         )  # fmt: skip
@@ -66,7 +68,7 @@ class Operators:
         self._as_reported = as_reported
         self._units, self._logic, self._port, self._placed = _tables()
 
-    def row(self, kind: str) -> Row | None:
+    def row(self, kind: str) -> OperatorUnit | None:
         """The row of a unit whose clock is nearest to this one; of the part's own, where the clock is alike."""
         found = self._nearest(kind)
         return found[1] if found else None
@@ -76,8 +78,8 @@ class Operators:
         found = self._nearest(kind)
         return found[0] if found else None
 
-    def _nearest(self, kind: str) -> tuple[float, Row] | None:
-        def order(entry: tuple[float, Row]) -> tuple[bool, bool, float]:
+    def _nearest(self, kind: str) -> tuple[float, OperatorUnit] | None:
+        def order(entry: tuple[float, OperatorUnit]) -> tuple[bool, bool, float]:
             clock, row = entry
             far = not 0.75 <= clock / self.clock_ns <= 1.34
             return far, not row.part, abs(clock - self.clock_ns)

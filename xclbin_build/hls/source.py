@@ -131,7 +131,7 @@ class _Marker:
         self._insertions: list[tuple[int, str]] = []
 
     def run(self) -> None:
-        functions = _functions(self._items)
+        functions = functions_in(self._items)
         spans: list[tuple[int, int, SourceLoop]] = []
         for name, start, end in functions:
             spans += self._loops_of(name, start, end)
@@ -255,7 +255,7 @@ def _number(expression: str | None) -> str:
     return f"(long long)({expression})" if expression.strip().upper() != "NA" else "-1LL"
 
 
-def _functions(items: list[Token]) -> list[tuple[str, int, int]]:
+def functions_in(items: list[Token]) -> list[tuple[str, int, int]]:
     """Functions with a body: the name, and the indices of the braces."""
     found: list[tuple[str, int, int]] = []
     index = 0
@@ -279,7 +279,7 @@ def _function_before(items: list[Token], brace: int) -> str | None:
     # Behind the parameters there may be qualifiers, a trailing return type, a constructor's initializers.
     while index >= 0 and items[index].text not in (";", "{", "}"):
         if items[index].text == ")":
-            opening = _opening(items, index)
+            opening = opening_of(items, index)
             before = items[opening - 1] if opening else items[0]
             if before.kind == "word" and before.text not in _NOT_FUNCTIONS | {"noexcept", "decltype", "__attribute__"}:
                 if before.text in ("alignas", "sizeof"):
@@ -301,7 +301,8 @@ def _function_before(items: list[Token], brace: int) -> str | None:
     return None
 
 
-def _opening(items: list[Token], end: int) -> int:
+def opening_of(items: list[Token], end: int) -> int:
+    """Index of the bracket that the ")" at `end` closes."""
     depth = 0
     for index in range(end, -1, -1):
         depth += (items[index].text == ")") - (items[index].text == "(")

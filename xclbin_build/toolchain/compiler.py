@@ -56,6 +56,15 @@ def knows(options: tuple[str, ...]) -> bool:
         return False
 
 
+def architecture() -> str:
+    """What the compiler compiles for, such as ``aarch64`` of a cross compiler; "" without a compiler that tells."""
+    try:
+        result = process.run([*find_compiler().command, "-dumpmachine"], timeout=_probe_limit(), errors=False)
+    except (ToolchainError, OSError, process.TimedOutError):
+        return ""
+    return "" if result.status else result.output.strip().partition("-")[0]
+
+
 def shared_object(arguments: Sequence[str], output: Path) -> None:
     """Compiles and links a shared object, which takes the place of `output` when it is whole.
 

@@ -14,7 +14,7 @@ import platform
 from pathlib import Path
 
 from ..errors import ToolchainError, did_you_mean
-from .compiler import knows
+from .compiler import architecture, knows
 
 _LEVELS = {
     "x86-64-v2": {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
@@ -133,9 +133,12 @@ def plan_flags(isa: str, plan: str) -> list[str]:
 
 
 def checked(isa: str) -> str:
-    """`isa` if it is a level of x86-64, perhaps with an extension, or that of the machine, else a ToolchainError."""
+    """`isa` if it is a level of x86-64, perhaps with an extension, or that of the machine or of a cross compiler.
+
+    Raises ToolchainError for any other.
+    """
     known = [BASELINE, *_LEVELS, *_EXTENSIONS, host_isa()]
-    if isa not in known:
+    if isa not in known and isa != architecture():
         raise ToolchainError(f"unknown instruction set '{isa}'; {did_you_mean(isa, known)}")
     return isa
 

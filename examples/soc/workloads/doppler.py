@@ -85,7 +85,7 @@ class PulseDoppler(torch.nn.Module):
 
 
 def target(radar: Radar, power: Tensor) -> tuple[float, float]:
-    """Distance (m) and speed (m/s) of what is strongest."""
+    """Distance (m) and speed (m/s) of the strongest echo."""
     row, column = divmod(int(power.argmax()), power.shape[1])
     return column * radar.range_bin, (row - radar.pulses // 2) * radar.speed_bin
 

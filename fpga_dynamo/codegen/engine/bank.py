@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .cycles import PAGE, turned
+from .cycles import PAGE, with_turnaround
 
 
 class Bank:
@@ -38,7 +38,8 @@ class Bank:
             at = max(at, period * self._CYCLES)
             behind = (period + 1) * self._CYCLES
             # Of reads and writes that take turns each lies in another row.
-            cost = max(least, turned(burst) if turns and self._directions[period] & (1 if write else 2) else 1.0)
+            other = turns and self._directions[period] & (1 if write else 2)
+            cost = max(least, with_turnaround(burst) if other else 1.0)
             self._directions[period] |= 2 if write else 1
             free = max(0.0, self._most * (1 - left) - self._moved[period])
             passes = min(lines, free / cost, (behind - at) * self._port)

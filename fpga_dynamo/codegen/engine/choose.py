@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from fpga_dynamo.ir.view import ceil_div
 
-from .command import Geometry, MacCommand, Order, WeightKind
-from .cycles import Memory, cycles, short_share
+from .command import CommandGeometry, MacCommand, Order, WeightKind
+from .cycles import MemoryTiming, cycles, short_share
 from .sizes import CHANNELS, EngineSizes
 
 _MOST_BANDS = 64
@@ -55,7 +55,7 @@ def flattened(command: MacCommand, sizes: EngineSizes) -> MacCommand:
     return replace(c, in_height=rows, out_height=rows, in_width=sizes.beat, out_width=sizes.beat)
 
 
-def chosen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> MacCommand:
+def chosen(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> MacCommand:
     """The cut of fewest cycles by the formula, where short bursts count as slower than they are.
 
     Raises DoesNotFitError, which says what is too large.
@@ -64,7 +64,7 @@ def chosen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> MacComman
     best: tuple[float, MacCommand] | None = None
     refusal: str | None = None
     for cut in _cuts(command, sizes):
-        why = Geometry(cut, sizes).refusal()
+        why = CommandGeometry(cut, sizes).refusal()
         if why is not None:
             refusal = why
             continue
@@ -79,7 +79,7 @@ def chosen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> MacComman
 
 
 def _cuts(command: MacCommand, sizes: EngineSizes) -> Iterator[MacCommand]:
-    least = Geometry(replace(command, band_rows=1, set_tiles=1), sizes)
+    least = CommandGeometry(replace(command, band_rows=1, set_tiles=1), sizes)
     most = min(sizes.set_tiles, sizes.weight_steps // least.steps if command.has_weights else sizes.set_tiles)
     fewest = ceil_div(least.tiles, max(most, 1))
     for rows in _rows(command.out_height):
@@ -104,7 +104,7 @@ def _rows(height: int) -> Iterator[int]:
 
 def weight_lines(command: MacCommand, sizes: EngineSizes) -> int:
     """Lines of the command's packed weights."""
-    g = Geometry(command, sizes)
+    g = CommandGeometry(command, sizes)
     if not command.has_weights or command.second_operand_is_map:
         return 0
     if command.weight_kind is WeightKind.DIAGONAL:

@@ -197,7 +197,7 @@ class Band:
     last: int
 
 
-class Geometry:
+class CommandGeometry:
     """Loop counts of a command on an engine: of `plan_of` in hls_kernels/engine/plan.hpp what hosts need."""
 
     def __init__(self, command: MacCommand, sizes: EngineSizes) -> None:

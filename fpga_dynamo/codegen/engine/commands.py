@@ -17,10 +17,10 @@ from fpga_dynamo.ir.weights import Packer, WeightBuffer
 from .choose import DoesNotFitError
 from .command import NO_OPERAND, Flags, IdleCommand, MacCommand, Order, Peers
 from .cycles import PARAMS_LINES
-from .layout import Region
-from .maps import Images, Map, RefusedError
+from .layout import LineRegion
+from .maps import Map, MapImages, RefusedError
 from .owners import Owners
-from .parts import Part, Turned, sums_lines
+from .parts import CommandPart, TransposedKernel, sums_lines
 from .sizes import CHANNELS
 from .split import Share, shares, vector_shares
 from .target import EngineTarget
@@ -61,8 +61,8 @@ class Lists:
 
     launches: list[list[Emitted]] = field(default_factory=list)
     packs: dict[int, WeightBuffer] = field(default_factory=dict)
-    maps: Region = field(default_factory=Region)
-    weights: Region = field(default_factory=Region)
+    maps: LineRegion = field(default_factory=LineRegion)
+    weights: LineRegion = field(default_factory=LineRegion)
 
 
 class CommandEmitter(Packer):
@@ -105,7 +105,7 @@ class CommandEmitter(Packer):
 
     # --- places -------------------------------------------------------------------------------------------------------
 
-    def at(self, where: Images) -> int:
+    def at(self, where: MapImages) -> int:
         """The line at which something begins; the map gets its place."""
         return self.place(where.map) + where.line
 
@@ -137,13 +137,13 @@ class CommandEmitter(Packer):
     def mac(
         self,
         command: MacCommand,
-        x: Images,
-        out: Images,
+        x: MapImages,
+        out: MapImages,
         params: Callable[[MacCommand, int], int],
-        weight: Callable[[Part], int] | None = None,
+        weight: Callable[[CommandPart], int] | None = None,
         *,
-        second: Images | None = None,
-        residual: Images | None = None,
+        second: MapImages | None = None,
+        residual: MapImages | None = None,
         macs: int = 0,
     ) -> None:
         """Cuts a command for the engine and appends it, in several parts where it does not fit (parts.py).
@@ -187,7 +187,13 @@ class CommandEmitter(Packer):
             self.cut(part, replace(made, macs=made.macs * part.images // c.images))
 
     def cut(
-        self, command: MacCommand, made: Made, *, block: int = 0, turned: Turned | None = None, ordered: bool = False
+        self,
+        command: MacCommand,
+        made: Made,
+        *,
+        block: int = 0,
+        transposed: TransposedKernel | None = None,
+        ordered: bool = False,
     ) -> None:
         """Cuts a command with its addresses and appends it, in as many parts as it needs.
 
@@ -198,7 +204,7 @@ class CommandEmitter(Packer):
         if ordered:
             command = replace(command, input_after=1)
         found = shares(command, self.engine.units, self.sizes, self.engine.memory)
-        of_units = [[] if share is None else self._own_parts(share, made, block, turned) for share in found]
+        of_units = [[] if share is None else self._own_parts(share, made, block, transposed) for share in found]
         steps = [[_steps(part) for part in own] for own in of_units]
         total = sum(map(sum, steps))
         for k in range(max(map(len, of_units))):
@@ -207,7 +213,7 @@ class CommandEmitter(Packer):
             products = made.macs * sum(own[k] for own in steps if k < len(own)) // total
             self._append(placed, products, Peers.INPUT if ordered else Peers.NONE)
 
-    def _own_parts(self, share: Share, made: Made, block: int, turned: Turned | None) -> list[MacCommand]:
+    def _own_parts(self, share: Share, made: Made, block: int, transposed: TransposedKernel | None) -> list[MacCommand]:
         """The commands of a unit's share, with their constants and a place for what sums they pass on."""
         sums, found = NO_OPERAND, []
         leaving = [sums_lines(part.command) for part in share.parts if part.command.raw]
@@ -222,13 +228,13 @@ class CommandEmitter(Packer):
             if own.has_sums:
                 own = replace(own, sums=sums)
             if made.weight is not None:
-                of = _kernel(own) if turned else own
-                own = replace(own, weight=made.weight(replace(part, command=of, block=first, turned=turned)))
+                of = _kernel(own) if transposed else own
+                own = replace(own, weight=made.weight(replace(part, command=of, block=first, transposed=transposed)))
             found.append(own)
         return found
 
     def vector(
-        self, command: VectorCommand, x: Images, out: Images, params: int = 0, other: Images | None = None
+        self, command: VectorCommand, x: MapImages, out: MapImages, params: int = 0, other: MapImages | None = None
     ) -> None:
         """Cuts a command of the vector side and appends it. Raises DoesNotFitError before anything is appended."""
         command = replace(command, input=self.at(x), input_after=self.after(x.map), output=self.at(out), params=params)

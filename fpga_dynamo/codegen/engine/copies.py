@@ -8,8 +8,8 @@ from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
 from fpga_dynamo.ir.view import Buffer, View, ceil_div, dense, numel
 
 from .commands import CommandEmitter
-from .gather import LINE_RUNS, Gather, Index, compact, copied, pack_runs, transposed
-from .maps import Images, Map, RefusedError, as_map, dense_view, images_of, rows_of
+from .gather import LINE_RUNS, EngineGather, Index, compact, copied, pack_runs, transposed
+from .maps import Map, MapImages, RefusedError, as_map, dense_view, images_of, rows_of
 from .reorder import reordered
 from .sizes import CHANNELS
 from .vector import VectorCommand, VectorOperation
@@ -32,31 +32,40 @@ class CopyEmitter(CommandEmitter):
         self._append_vector(command)
         self.written(of)
 
-    def heads_apart(self, size: Sequence[int], name: str) -> View:
+    def split_heads(self, size: Sequence[int], name: str) -> View:
         """A map for each matrix of a batch."""
         of = Map(numel(size[:-2]), size[-2], size[-1], self.sizes, name)
         return View(of, tuple(size), (*(IMAGE * step for step in dense(size[:-2])), PIXEL, CHANNEL))
 
-    def rows(self, view: View, what: str) -> Images:
+    def rows(self, view: View, what: str) -> MapImages:
         """:func:`rows_of` a view, or of a copy that has an order in which they can be read."""
-        return rows_of(self._readable(view, what, rows_of), what)
+        return rows_of(self._readable(view, what, rows_of, self.as_rows), what)
 
-    def images(self, view: View, what: str) -> Images:
+    def images(self, view: View, what: str) -> MapImages:
         """:func:`images_of` a view, or of a copy that has an order in which they can be read."""
-        return images_of(self._readable(view, what, images_of), what)
+        return images_of(self._readable(view, what, images_of, self.own), what)
 
-    def _readable(self, view: View, what: str, read: Callable[[View, str], Images]) -> View:
+    def _readable(
+        self, view: View, what: str, read: Callable[[View, str], MapImages], copy: Callable[[View, str], View]
+    ) -> View:
         try:
             read(view, what)
         except RefusedError:
             if not self.sizes.gather:
                 raise
-            return self.own(view, what)
+            return copy(view, what)
         return view
 
     def own(self, view: View, what: str) -> View:
         """A copy of a view in a map of its own, dense. Raises RefusedError, about `what`, for what no words say."""
         return self.copied(view, dense_view(Map(*as_map(view.shape), self.sizes, view.buffer.name), view.shape), what)
+
+    def as_rows(self, view: View, what: str) -> View:
+        """A copy of a view of any rank whose last dimension are the channels of a map, and whose others its pixels."""
+        size = (*view.shape,)
+        of = Map(1, numel(size[:-1]), size[-1], self.sizes, view.buffer.name)
+        steps = (PIXEL * step for step in dense(size[:-1]))
+        return self.copied(view, View(of, size, (*steps, CHANNEL)), what)
 
     def compact(self, view: View, what: str) -> View:
         """A copy of a view in a map of its own, which has its channels. Raises RefusedError, as :meth:`own` does."""
@@ -110,7 +119,7 @@ class CopyEmitter(CommandEmitter):
         for command in transposed(source, target, of, to, self.sizes, what):
             self.gather(command, s, t, filling=filling)
 
-    def gather(self, of: Gather, x: Map, out: Map, *, filling: int = 0) -> None:
+    def gather(self, of: EngineGather, x: Map, out: Map, *, filling: int = 0) -> None:
         """A command that gathers words of a map. filling: of words that have no source."""
         runs = tuple((int(run.source), run.first, run.words) for run in of.runs)
         name = f"{len(runs)} runs of {out.name}"

@@ -1,7 +1,8 @@
 """How many cycles a command takes on an engine: max(compute, each process, memory) + what cannot overlap.
 
-The terms are loop counts of hls_kernels/engine/processes, with an initiation interval of 1 each; latencies and the
-cycles between loops are those of hls_kernels/engine/qor.toml in round figures. Held against the cycle simulator by
+The terms are loop counts of hls_kernels/engine/processes, with an initiation interval of 1 each. For an xclbin that
+Vitis built, the intervals are those that synthesis achieved (`EngineSizes.intervals`). Latencies and the cycles between
+loops are those of hls_kernels/engine/qor.toml in round figures. Held against the cycle simulator by
 tests/hls_kernels/test_engine_networks.py.
 """
 
@@ -12,8 +13,8 @@ from functools import cache
 
 from fpga_dynamo.ir.view import ceil_div
 
-from .command import Band, Flags, Geometry, MacCommand, WeightKind
-from .shared import Load, crossing
+from .command import Band, CommandGeometry, Flags, MacCommand, WeightKind
+from .shared import BankLoad, crossing
 from .sizes import CHANNELS, SEGMENT, EngineSizes
 
 PASS = 24
@@ -55,7 +56,7 @@ PARAMS_LINES = 3
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryTiming:
     """What the memory behind the ports gives: lines a cycle, and cycles from a request to its data.
 
     lines_per_cycle: the most that a port moves: bytes a second / clock / 64.
@@ -110,40 +111,40 @@ class Cycles:
         return max(terms, key=lambda name: float(getattr(self, name)))
 
 
-def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
-    """The formula. Raises nothing: sizes that do not fit are refused by :meth:`Geometry.refusal`."""
+def cycles(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> Cycles:
+    """The formula. Raises nothing: sizes that do not fit are refused by :meth:`CommandGeometry.refusal`."""
     found = _cycles(command, sizes, seen(command, sizes, memory))
     if memory.units == 1:
         return found
     # Of a share the windows are few: often nothing is left of the command before to hide the first set behind.
-    first = set_load(Geometry(command, sizes), 0)[1]
+    first = set_load(CommandGeometry(command, sizes), 0)[1]
     return replace(found, begin=max(found.begin, round(first) + memory.read + memory.write + _PIPELINE))
 
 
-def seen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Memory:
+def seen(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> MemoryTiming:
     """The memory as a command's ports see it, with what those of other units cost them."""
     if memory.units == 1:
         return memory
     near = further(memory)
     alone = _cycles(command, sizes, near)
     time = alone.busiest * memory.bank
-    g = Geometry(command, sizes)
+    g = CommandGeometry(command, sizes)
     read = g.input_lines(g.all_bands[0])
     burst = PAGE if read == g.in_plane else read
-    load = Load(alone.weight_lines / time, (alone.lines - alone.weight_lines) / time, burst)
+    load = BankLoad(alone.weight_lines / time, (alone.lines - alone.weight_lines) / time, burst)
     wait = round(load.wait)
     return replace(near, read=near.read + wait, write=near.write + wait)
 
 
-def further(memory: Memory) -> Memory:
+def further(memory: MemoryTiming) -> MemoryTiming:
     """With the way to the banks of other units."""
     way = round(crossing(memory.units))
     return replace(memory, read=memory.read + way, write=memory.write + way)
 
 
-def _cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
+def _cycles(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> Cycles:
     """Of a command, by the memory as its own ports see it."""
-    c, g = command, Geometry(command, sizes)
+    c, g = command, CommandGeometry(command, sizes)
     turns = ceil_div(sizes.pixels, 1 if c.stores_32_bits or c.has_sums else sizes.words)
     passes = g.heads * g.windows * g.sets
     images = g.heads * c.images
@@ -178,8 +179,8 @@ def _cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     moved = images * input_lines + weight_lines + store + others + sums
     # Residuals and results take turns.
     burst = g.output_lines(g.all_bands[0]) / store_bursts(g, g.all_bands[0])
-    turns_lost = 2 * others * (turned(burst) - 1) + _PASS_LINES * passes * (3 if c.has_residual else 1)
-    return Cycles(
+    turns_lost = 2 * others * (with_turnaround(burst) - 1) + _PASS_LINES * passes * (3 if c.has_residual else 1)
+    result = Cycles(
         array=images * array + PASS * passes + g.heads * (g.set_loads // g.sets) * found,
         epilogue=images * epilogue,
         load=images * load,
@@ -193,6 +194,8 @@ def _cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         stored=g.heads * store,
         weight_lines=weight_lines,
     )
+    longer = {term: getattr(result, term) * interval for term, interval in sizes.intervals}
+    return replace(result, **longer) if longer else result
 
 
 def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
@@ -200,7 +203,7 @@ def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
 
     Without a function, which is read where the list's last one was another.
     """
-    c, g = command, Geometry(command, sizes)
+    c, g = command, CommandGeometry(command, sizes)
     images, again = g.heads * c.images, g.sets if g.sets_outside else 1
     read = images * again * sum(g.input_lines(band) for band in g.all_bands) * c.in_blocks
     block_lines = CHANNELS * CHANNELS // sizes.line_elements
@@ -215,7 +218,7 @@ def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
     return read + weights + sum(_result_lines(c, g))
 
 
-def _result_lines(c: MacCommand, g: Geometry) -> tuple[int, int, int]:
+def _result_lines(c: MacCommand, g: CommandGeometry) -> tuple[int, int, int]:
     """Lines of the result, of the residual and of the sums that a command begins with."""
     blocks = g.heads * c.images * c.out_blocks
     stored = blocks * sum(g.output_lines(band) for band in g.all_bands)
@@ -237,7 +240,7 @@ def short_share(command: MacCommand, sizes: EngineSizes) -> float:
 
     Maps begin at a border of 4 KiB, which no burst crosses.
     """
-    c, g = command, Geometry(command, sizes)
+    c, g = command, CommandGeometry(command, sizes)
     again = g.sets if g.sets_outside else 1
     of_set = min(c.out_blocks, c.set_tiles * c.tile_blocks)
     short = 0.0
@@ -271,7 +274,7 @@ def _short_lines(first: int, plane: int, runs: int, lines: int, beats: int) -> i
     return short
 
 
-def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
+def window_cycles(g: CommandGeometry, band: Band) -> tuple[int, int]:
     """Lines that a band's window takes to read, and cycles to fill."""
     c, sizes = g.command, g.sizes
     read = g.input_lines(band) * c.in_blocks
@@ -287,7 +290,7 @@ def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     return read, c.in_blocks * words
 
 
-def find_tiles(g: Geometry, index: int) -> int:
+def find_tiles(g: CommandGeometry, index: int) -> int:
     """Cycles in which feed works out which channels each tile of a set reads, before its first window."""
     c = g.command
     if c.tile_depth == c.in_blocks:
@@ -295,7 +298,7 @@ def find_tiles(g: Geometry, index: int) -> int:
     return _FIND + 2 * min(c.set_tiles, g.tiles - index * c.set_tiles)
 
 
-def turned(burst: float) -> float:
+def with_turnaround(burst: float) -> float:
     """What a line costs of the memory's time where others go the other way: each burst lies in another row."""
     return 1 + TURN / max(1.0, min(burst, 64.0))
 
@@ -305,19 +308,19 @@ def bursts(lines: int, plane: int, planes: int) -> int:
     return ceil_div(lines * planes, PAGE) if lines == plane else planes * ceil_div(lines, PAGE)
 
 
-def store_bursts(g: Geometry, band: Band) -> int:
+def store_bursts(g: CommandGeometry, band: Band) -> int:
     """Bursts of a block's lines of a band: the two blocks of a tile take turns."""
     return 1 if g.command.tile_blocks == 1 else ceil_div(g.output_lines(band), SEGMENT)
 
 
-def residual_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
+def residual_load(g: CommandGeometry, band: Band, blocks: int, memory: MemoryTiming) -> float:
     """Cycles of what reads the residual of a pass, of so many blocks: as :func:`window_load`, but behind writes."""
     count, latency = store_bursts(g, band), memory.read + BEHIND_WRITES
     of_burst = g.output_lines(band) / count * g.sizes.line_beats
     return _RESIDUAL + latency + blocks * count * burst_cycles(of_burst, latency, memory)
 
 
-def sums_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
+def sums_load(g: CommandGeometry, band: Band, blocks: int, memory: MemoryTiming) -> float:
     """Cycles of what reads the partial sums of a pass, a line for each pixel of a block."""
     pixels, latency = band.rows * g.command.out_width, memory.read + BEHIND_WRITES
     count = ceil_div(pixels, SEGMENT)
@@ -325,7 +328,7 @@ def sums_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
     return _RESIDUAL + latency + blocks * count * burst_cycles(of_burst, latency, memory)
 
 
-def window_load(g: Geometry, band: Band, memory: Memory) -> float:
+def window_load(g: CommandGeometry, band: Band, memory: MemoryTiming) -> float:
     """Cycles of the loader for a band's window: each block's lines in a burst, a single one of planes that are whole.
 
     A burst takes its lines and what a request and a loop take, and so many requests are on their way that short bursts
@@ -337,7 +340,7 @@ def window_load(g: Geometry, band: Band, memory: Memory) -> float:
     return _WINDOW_BEGIN + memory.read + count * burst_cycles(of_burst, memory.read, memory)
 
 
-def burst_cycles(beats: float, latency: float, memory: Memory) -> float:
+def burst_cycles(beats: float, latency: float, memory: MemoryTiming) -> float:
     """Of a loader for each of many bursts, of which REQUESTS_AHEAD are on their way.
 
     Units that share a command ask at once: while the bursts of others pass, none of a unit's own do, and so it waits
@@ -347,7 +350,7 @@ def burst_cycles(beats: float, latency: float, memory: Memory) -> float:
     return max(passes, waits) if memory.units == 1 else passes + waits
 
 
-def set_load(g: Geometry, index: int) -> tuple[int, float]:
+def set_load(g: CommandGeometry, index: int) -> tuple[int, float]:
     """Of a set of tiles: lines of weights and parameters in memory, and cycles that the loader takes for them."""
     c, sizes = g.command, g.sizes
     tiles = min(c.set_tiles, g.tiles - index * c.set_tiles)

@@ -17,7 +17,7 @@ from fpga_dynamo.ir.view import View
 
 from .copies import CopyEmitter
 from .gather import ConstantLayout, pack_constant
-from .maps import Images, Map, RefusedError, as_map, dense_view
+from .maps import Map, MapImages, RefusedError, as_map, dense_view
 from .sizes import CHANNELS, LINE_BYTES
 from .target import EngineTarget
 
@@ -94,7 +94,7 @@ class EngineEmitter(CopyEmitter):
     def _given_view(self, node: Node) -> View:
         size = shape(node)
         if len(size) > 2 and _is_read_as(node, aten.bmm.default, aten.baddbmm.default):  # a map for each head
-            view = self.heads_apart(size, node.name)
+            view = self.split_heads(size, node.name)
             found = view.buffer
             assert isinstance(found, Map)
         elif len(size) == 3 and _is_read_as(node, aten.convolution.default):
@@ -118,7 +118,7 @@ class EngineEmitter(CopyEmitter):
             )
         return self.given[key]
 
-    def patches(self, node: Node, patch: tuple[int, int]) -> Images | None:
+    def patches(self, node: Node, patch: tuple[int, int]) -> MapImages | None:
         """The image that the host writes for `node` with patches of pixels as channels; None if a command writes it."""
         if not self.is_given(node):
             return None
@@ -128,7 +128,7 @@ class EngineEmitter(CopyEmitter):
             of_pixel = channels * patch[0] * patch[1]
             self.given[key] = Map(images, rows * columns, of_pixel, self.sizes, node.name, patch=patch)
         found = self.given[key]
-        return Images(found, images, found.channels, rows, columns)
+        return MapImages(found, images, found.channels, rows, columns)
 
     def result(self, node: Node, size: Sequence[int] | None = None) -> View:
         """A map for the value of `node`, or the place that somebody has for it. size: the value's, seen again."""
@@ -151,9 +151,9 @@ class _Copies:
         source = self._source
         if len(shape) > 2 and _is_read_as(self._node, aten.bmm.default, aten.baddbmm.default):
             if source.strides[-1] != CHANNEL and source.strides[-2] == CHANNEL and source.shape[-1] == shape[-1]:
-                turned = self._emitter.heads_apart((*shape[:-2], shape[-1], shape[-2]), name)
-                return turned.permute((*range(len(shape) - 2), -1, -2))
-            return self._emitter.heads_apart(shape, name)
+                transposed = self._emitter.split_heads((*shape[:-2], shape[-1], shape[-2]), name)
+                return transposed.permute((*range(len(shape) - 2), -1, -2))
+            return self._emitter.split_heads(shape, name)
         if len(shape) == 4 and source.strides[-1] == CHANNEL:  # channels last
             images, height, width, channels = shape
             if images > 1 and _is_read_as(self._node, aten.convolution.default):

@@ -30,7 +30,7 @@ _FILLED = -(1 << 40)
 """What makes the number of a word negative, of those that no map has."""
 
 
-class Source(IntEnum):
+class GatherSource(IntEnum):
     """Where a run begins, `gather_source` in hls_kernels/engine/vector/record.hpp."""
 
     INPUT = 0
@@ -38,23 +38,23 @@ class Source(IntEnum):
 
 
 @dataclass(frozen=True)
-class Run:
+class GatherRun:
     """`words` words of a source from the `first` on, which is counted from the begin of its block."""
 
-    source: Source
+    source: GatherSource
     first: int
     words: int
 
 
 @dataclass(frozen=True)
-class Gather:
+class EngineGather:
     """A command: `pixels` words of each plane of the target.
 
     input: words from the begin of its map. output: lines. heads: planes, outer and inner ones, with as many words or
     lines from one to the next. transposes: each 16 words, which become channels.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[GatherRun, ...]
     pixels: int
     input: int = 0
     output: int = 0
@@ -66,7 +66,7 @@ class Gather:
     @property
     def taken(self) -> int:
         """Words of the input's block that runs name, at least one."""
-        return max((run.first + run.words for run in self.runs if run.source is Source.INPUT), default=1)
+        return max((run.first + run.words for run in self.runs if run.source is GatherSource.INPUT), default=1)
 
 
 Index = tuple[int | None, ...]
@@ -89,7 +89,7 @@ class _Dimension:
 
 def copied(
     source: View, target: View, sizes: EngineSizes, what: str, index: Mapping[int, Index] | None = None
-) -> list[Gather]:
+) -> list[EngineGather]:
     """The commands that copy `source` to `target`, of the same shape but for the dimensions that `index` names.
 
     Raises RefusedError, about `what`.
@@ -98,7 +98,7 @@ def copied(
     return _gathers(source, target, inner, outer, sizes, what)
 
 
-def transposed(source: View, target: View, of: int, to: int, sizes: EngineSizes, what: str) -> list[Gather]:
+def transposed(source: View, target: View, of: int, to: int, sizes: EngineSizes, what: str) -> list[EngineGather]:
     """The commands that copy `source`, with dimension `of` as channels, to `target`, whose channels are dimension `to`.
 
     Both begin with a block, and dimension `of` has a multiple of 16. Raises RefusedError, about `what`.
@@ -134,7 +134,7 @@ def _gathers(
     sizes: EngineSizes,
     what: str,
     places: tuple[int, int] = (0, 0),
-) -> list[Gather]:
+) -> list[EngineGather]:
     """The commands of dimensions within a plane of the target and of the others. places: words behind both offsets."""
     s, t = source.buffer, target.buffer
     assert isinstance(s, Map) and isinstance(t, Map)
@@ -146,16 +146,16 @@ def _gathers(
         raise RefusedError(f"{what} would begin or end within a line of 64 bytes")
     heads, singles = _heads(outer)
     if prod(d.size for d in singles) > _MOST_COMMANDS:
-        raise RefusedError(f"{what} takes more than {_MOST_COMMANDS} commands to reorder")
+        raise RefusedError(f"reordering {what} requires more than {_MOST_COMMANDS} commands")
     two = [*(_Dimension(1, 0, 0) for _ in range(2 - len(heads))), *heads]
     inner_runs, found = _runs(inner), []
     for place in itertools.product(*(range(d.size) for d in singles)):
         sources = [d.places[i] for i, d in zip(place, singles, strict=True)]
         steps = [i * d.source for i, d in zip(sources, singles, strict=True) if i is not None]
         first = begin + sum(steps)
-        runs = [Run(Source.FILL, 0, pixels)] if None in sources else inner_runs
+        runs = [GatherRun(GatherSource.FILL, 0, pixels)] if None in sources else inner_runs
         found.append(
-            Gather(
+            EngineGather(
                 filled(runs, pixels, sizes),
                 pixels,
                 first,
@@ -196,10 +196,10 @@ def compact(view: View, sizes: EngineSizes, shape: Sequence[int] | None = None) 
     return View(of, size_of, tuple(strides), 0, view.dtype)
 
 
-def filled(runs: Iterable[Run], pixels: int, sizes: EngineSizes) -> tuple[Run, ...]:
+def filled(runs: Iterable[GatherRun], pixels: int, sizes: EngineSizes) -> tuple[GatherRun, ...]:
     """With the words that fill up the last line."""
     rest = -pixels % sizes.beat
-    return (*runs, Run(Source.FILL, 0, rest)) if rest else tuple(runs)
+    return (*runs, GatherRun(GatherSource.FILL, 0, rest)) if rest else tuple(runs)
 
 
 def pack_runs(params: tuple[tuple[tuple[int, int, int], ...], int]) -> torch.Tensor:
@@ -248,7 +248,7 @@ def pack_constant(settings: ConstantLayout, value: torch.Tensor) -> torch.Tensor
     return content
 
 
-def _runs(inner: Sequence[_Dimension]) -> list[Run]:
+def _runs(inner: Sequence[_Dimension]) -> list[GatherRun]:
     """Of dimensions from outermost to innermost in the target's plane."""
     words = torch.zeros(1, dtype=torch.int64)
     for d in inner:
@@ -259,7 +259,7 @@ def _runs(inner: Sequence[_Dimension]) -> list[Run]:
     found = []
     for begin, end in itertools.pairwise([0, *breaks.tolist(), len(words)]):
         word = int(words[begin])
-        found.append(Run(Source.FILL if word < 0 else Source.INPUT, max(word, 0), end - begin))
+        found.append(GatherRun(GatherSource.FILL if word < 0 else GatherSource.INPUT, max(word, 0), end - begin))
     return found
 
 

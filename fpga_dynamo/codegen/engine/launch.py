@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from fpga_dynamo.ir.command import Command as Told
+from fpga_dynamo.ir.command import Command as CommandReport
 from fpga_dynamo.ir.command import OwnRecord
 from fpga_dynamo.ir.launch import CommandList
 from fpga_dynamo.ir.weights import WeightBuffer
@@ -92,7 +92,9 @@ def _constants(command: MacCommand | VectorCommand) -> dict[str, int]:
     return found
 
 
-def told(launch: Sequence[Emitted], engine: EngineTarget, names: Callable[[Emitted], tuple[str, ...]]) -> list[Told]:
+def command_reports(
+    launch: Sequence[Emitted], engine: EngineTarget, names: Callable[[Emitted], tuple[str, ...]]
+) -> list[CommandReport]:
     """The commands with what they move, and the cycles from one's end to the next one's by the cost model.
 
     Of several units that share a command, all together, with the record of the first that is not idle. names: of the
@@ -104,7 +106,6 @@ def told(launch: Sequence[Emitted], engine: EngineTarget, names: Callable[[Emitt
     for emitted, size, before, end in zip(launch, moved, [0.0, *ends], ends, strict=False):
         command = emitted.command
         record = OwnRecord(OPCODES[type(command)], {f.name: getattr(command, f.name) for f in fields(command)})
-        found.append(
-            Told(record, (), (), names(emitted), emitted.pattern, macs=emitted.macs, bytes=size, cycles=end - before)
-        )
+        made, macs = emitted.pattern, emitted.macs
+        found.append(CommandReport(record, (), (), names(emitted), made, macs=macs, bytes=size, cycles=end - before))
     return found

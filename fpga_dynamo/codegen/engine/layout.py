@@ -10,12 +10,12 @@ from torch import Tensor
 from fpga_dynamo.codegen.requantize import Channels
 from fpga_dynamo.ir.view import ceil_div
 
-from .command import Geometry, MacCommand, WeightKind
-from .parts import Part
+from .command import CommandGeometry, MacCommand, WeightKind
+from .parts import CommandPart
 from .sizes import CHANNELS, LINE_BYTES, EngineSizes
 
 
-class Region:
+class LineRegion:
     """Lines of 64 bytes that are given out one behind the other; the first one is the status record's."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Region:
 
 def weight_bytes(command: MacCommand, sizes: EngineSizes) -> int:
     """Of the command's packed or diagonal weights."""
-    g = Geometry(command, sizes)
+    g = CommandGeometry(command, sizes)
     if command.weight_kind is WeightKind.DIAGONAL:
         return g.tiles * ceil_div(g.taps, sizes.beat) * LINE_BYTES
     return g.tiles * g.steps * command.tile_blocks * sizes.weight_lines * LINE_BYTES
@@ -42,7 +42,7 @@ def weight_bytes(command: MacCommand, sizes: EngineSizes) -> int:
 def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
     """Weights (out channels, channels of a group, rows, columns) as a command reads them; params: command, sizes."""
     c, sizes = params
-    g = Geometry(c, sizes)
+    g = CommandGeometry(c, sizes)
     assert weight.element_size() == sizes.element_bytes, f"weights of {weight.dtype} for {sizes}"
     outputs, inputs, rows, columns = weight.shape
     if c.weight_kind is WeightKind.DIAGONAL:
@@ -72,14 +72,14 @@ def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
     return words.view(shape).permute(0, 3, 4, 5, 1, 6, 2, 7).contiguous().view(-1)
 
 
-def of_part(weight: Tensor, part: Part) -> Tensor:
+def of_part(weight: Tensor, part: CommandPart) -> Tensor:
     """Of weights (out channels, channels of a group, rows, columns) those that a part of a command has."""
     first = part.block * CHANNELS
     own = slice(first, first + part.command.out_blocks * CHANNELS)
-    if part.turned is not None and part.turned.group == 0:
-        weight, own = _turned(weight[own], 1), slice(None)
-    elif part.turned is not None:
-        weight = _turned(weight, part.turned.group)
+    if part.transposed is not None and part.transposed.group == 0:
+        weight, own = _transposed(weight[own], 1), slice(None)
+    elif part.transposed is not None:
+        weight = _transposed(weight, part.transposed.group)
     if part.rows is not None:
         weight = weight[:, :, part.rows[0] : part.rows[1]]
     if part.channels is not None:
@@ -87,7 +87,7 @@ def of_part(weight: Tensor, part: Part) -> Tensor:
     return weight[own]
 
 
-def _turned(weight: Tensor, group: int) -> Tensor:
+def _transposed(weight: Tensor, group: int) -> Tensor:
     """Columns as rows; rows, if there are several, as channels of one, in whole blocks of all groups' inputs each."""
     outputs, inputs, rows, columns = weight.shape
     if rows == 1:

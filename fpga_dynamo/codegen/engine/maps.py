@@ -87,7 +87,7 @@ def ends_with_blocks(view: View, channels: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Images:
+class MapImages:
     """A view as commands take it: `images` images of height x width pixels, of `channels` from a block on.
 
     first, last: pixels of the map before and behind those of an image; 0 unless they are a run of rows of a matrix.
@@ -144,20 +144,20 @@ def dense_view(of: Map, size: Sequence[int]) -> View:
     return View(of, tuple(size), tuple(strides[: len(size)]))
 
 
-def images_of(view: View, what: str) -> Images:
+def images_of(view: View, what: str) -> MapImages:
     """A view of four dimensions as images. Raises RefusedError, about `what`."""
     n, channels, height, width = view.shape
     of, image, first, block = _origin(view, what)
     wanted = (IMAGE, CHANNEL, width * PIXEL, PIXEL)
     if any(size != 1 and stride != want for size, stride, want in zip(view.shape, view.strides, wanted, strict=True)):
         raise RefusedError(f"{what} has a memory layout that the engine does not support")
-    found = Images(of, n, channels, height, width, block, image, first)
+    found = MapImages(of, n, channels, height, width, block, image, first)
     if not found.whole:
         raise RefusedError(f"{what} is a slice of an image, which is not supported")
     return found
 
 
-def rows_of(view: View, what: str) -> Images:
+def rows_of(view: View, what: str) -> MapImages:
     """A view whose last dimension are features, as rows: images of a row or many. Raises RefusedError, about `what`."""
     channels = view.shape[-1] if view.shape else 1
     of, image, first, block = _origin(view, what)
@@ -172,7 +172,7 @@ def rows_of(view: View, what: str) -> Images:
         pixels = runs.pop(0)[0]
     if runs:
         raise RefusedError(f"{what} has a memory layout that the engine does not support")
-    return Images(of, images, channels, 1, pixels, block, image, first)
+    return MapImages(of, images, channels, 1, pixels, block, image, first)
 
 
 def _origin(view: View, what: str) -> tuple[Map, int, int, int]:

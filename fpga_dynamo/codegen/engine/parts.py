@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from fpga_dynamo.ir.view import ceil_div
 
 from .choose import DoesNotFitError, chosen, flattened, tiled
-from .command import NO_OPERAND, Flags, Geometry, MacCommand, Operation
-from .cycles import PARAMS_LINES, Memory, cycles
+from .command import NO_OPERAND, CommandGeometry, Flags, MacCommand, Operation
+from .cycles import PARAMS_LINES, MemoryTiming, cycles
 from .sizes import CHANNELS, EngineSizes
 
 Span = tuple[int, int]
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Turned:
+class TransposedKernel:
     """A kernel's columns are a command's rows (width_tiling.py), and its rows, if there are several, channels of one.
 
     group: output channels that have their inputs to themselves; 0: it works channel by channel.
@@ -37,11 +37,11 @@ class Turned:
 
 
 @dataclass(frozen=True)
-class Part:
+class CommandPart:
     """A command of those that one becomes. block: where in the output's blocks of channels it begins.
 
-    rows, channels: what it sums, of the kernel's rows and of the input's channels; None: all of them. turned: how the
-    kernel lies before they are cut, if not as it came.
+    rows, channels: what it sums, of the kernel's rows and of the input's channels; None: all of them.
+    transposed: how the kernel lies before they are cut, if not as it came.
     Sums lie at line 0, and what leaves sums has the result's address, until somebody has a place for them.
     """
 
@@ -49,10 +49,10 @@ class Part:
     block: int = 0
     rows: Span | None = None
     channels: Span | None = None
-    turned: Turned | None = None
+    transposed: TransposedKernel | None = None
 
 
-def parts_of(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[Part]:
+def parts_of(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> list[CommandPart]:
     """A command, cut for the engine, in as many parts as it needs.
 
     Addresses of input, output, residual and params are the parts'; weights are not: each part is packed by itself.
@@ -61,7 +61,7 @@ def parts_of(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[Pa
     if command.one_to_one:
         return _channel_parts(command, sizes, memory)
     try:
-        return [Part(chosen(command, sizes, memory))]
+        return [CommandPart(chosen(command, sizes, memory))]
     except DoesNotFitError as error:
         return _summed(command, sizes, memory, error)
 
@@ -75,14 +75,14 @@ def sums_lines(command: MacCommand) -> int:
 # --- channel by channel -----------------------------------------------------------------------------------------------
 
 
-def _channel_parts(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[Part]:
+def _channel_parts(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming) -> list[CommandPart]:
     pieces = 1
     while True:
         blocks = ceil_div(command.in_blocks, pieces)
         firsts = range(0, command.in_blocks, blocks)
         parts = [_of_channels(command, first, blocks, sizes) for first in firsts]
         try:
-            return [Part(chosen(part, sizes, memory), first) for first, part in zip(firsts, parts, strict=True)]
+            return [CommandPart(chosen(part, sizes, memory), first) for first, part in zip(firsts, parts, strict=True)]
         except DoesNotFitError as error:
             if blocks == 1:
                 cut = _summed(parts[0], sizes, memory, error)
@@ -92,7 +92,7 @@ def _channel_parts(command: MacCommand, sizes: EngineSizes, memory: Memory) -> l
         pieces *= 2
 
 
-def _moved(part: Part, first: MacCommand, to: MacCommand, block: int) -> Part:
+def _moved(part: CommandPart, first: MacCommand, to: MacCommand, block: int) -> CommandPart:
     """What is a part of `first`, as the same part of another block's command."""
     c = part.command
     moved = replace(c, input=c.input + to.input - first.input, output=c.output + to.output - first.output)
@@ -114,7 +114,7 @@ def _of_channels(command: MacCommand, first: int, blocks: int, sizes: EngineSize
 # --- partial sums -----------------------------------------------------------------------------------------------------
 
 
-def _summed(command: MacCommand, sizes: EngineSizes, memory: Memory, why: DoesNotFitError) -> list[Part]:
+def _summed(command: MacCommand, sizes: EngineSizes, memory: MemoryTiming, why: DoesNotFitError) -> list[CommandPart]:
     """The parts of fewest cycles by the formula. Raises `why` if no split fits."""
     if command.second_operand_is_map or command.operation is Operation.MAXIMUM or sizes.is_float:
         raise why  # floats are cut in lowering, and leave a result of each piece (lowering/ops/engine/floats/depth.py)
@@ -125,7 +125,7 @@ def _summed(command: MacCommand, sizes: EngineSizes, memory: Memory, why: DoesNo
                 f"{why}, and the recipe has no partial sums; int8 recipes of other platforms have them"
             ) from why
         raise why
-    found: dict[float, list[Part]] = {}
+    found: dict[float, list[CommandPart]] = {}
     for parts in _candidates(c, sizes):
         found.setdefault(_cycles(parts, sizes, memory), parts)
     if not found:
@@ -133,7 +133,7 @@ def _summed(command: MacCommand, sizes: EngineSizes, memory: Memory, why: DoesNo
     return [replace(part, command=chosen(part.command, sizes, memory)) for part in found[min(found)]]
 
 
-def _cycles(parts: list[Part], sizes: EngineSizes, memory: Memory) -> float:
+def _cycles(parts: list[CommandPart], sizes: EngineSizes, memory: MemoryTiming) -> float:
     """Of all parts; those of a size count as the first of them."""
     known: dict[tuple[object, ...], float] = {}
     total = 0.0
@@ -146,7 +146,7 @@ def _cycles(parts: list[Part], sizes: EngineSizes, memory: Memory) -> float:
     return total
 
 
-def _candidates(c: MacCommand, sizes: EngineSizes) -> Iterator[list[Part]]:
+def _candidates(c: MacCommand, sizes: EngineSizes) -> Iterator[list[CommandPart]]:
     """Ways to cut a command with tiles: for each number of rows the fewest parts of channels that fit, and one more."""
     dense = not c.one_to_one and c.tile_depth == c.in_blocks and c.out_blocks * CHANNELS <= c.group_out
     for rows in _shares(c.kernel[0]):
@@ -161,17 +161,17 @@ def _shares(count: int) -> list[int]:
     return list(dict.fromkeys(ceil_div(count, parts) for parts in range(1, count + 1)))
 
 
-def _fitting(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> list[Part]:
+def _fitting(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> list[CommandPart]:
     """Parts of so many rows and blocks; none if one does not fit where it is cut as small as it can be."""
-    found: list[Part] = []
+    found: list[CommandPart] = []
     for part in _cut(c, rows, blocks, sizes):
-        if Geometry(replace(part.command, band_rows=1, set_tiles=1), sizes).refusal() is not None:
+        if CommandGeometry(replace(part.command, band_rows=1, set_tiles=1), sizes).refusal() is not None:
             return []
         found.append(part)
     return found if len(found) > 1 else []  # one alone has been tried
 
 
-def _cut(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> Iterator[Part]:
+def _cut(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> Iterator[CommandPart]:
     """Parts of so many rows of the kernel and blocks of the input's channels."""
     in_plane = ceil_div(c.in_height * c.in_width * c.pixel_channels, sizes.line_elements)
     for row in range(0, c.kernel[0], rows):
@@ -189,4 +189,4 @@ def _cut(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> Iterator[
                 part = replace(part, sums=0)
             if behind < c.kernel[0] or first + count < c.in_blocks:
                 part = replace(part, flags=Flags.RAW, residual=NO_OPERAND)
-            yield Part(part, rows=of_rows, channels=of_channels)
+            yield CommandPart(part, rows=of_rows, channels=of_channels)

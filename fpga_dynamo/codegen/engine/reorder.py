@@ -1,7 +1,7 @@
 """Elements of int8 maps in an order that words alone cannot have.
 
-Pixels become channels by tiles that the vector side transposes. Channels move to other places by a product of 1 x 1
-with 0 and 1, which is exact.
+Pixels become channels by tiles that the vector side transposes. Channels move to other places, and one becomes many, by
+a product of 1 x 1 with 0 and 1, which is exact.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fpga_dynamo.ir.weights import Packer
 
 from .command import MacCommand
 from .layout import pack_weight, weight_bytes
-from .maps import Images, Map, RefusedError, ends_with_blocks
-from .parts import Part
+from .maps import Map, MapImages, RefusedError, ends_with_blocks
+from .parts import CommandPart
 from .sizes import EngineSizes
 
 _WORDS = 3 * CHANNELS
@@ -45,12 +45,12 @@ class Commands(Packer, Protocol):
     def mac(
         self,
         command: MacCommand,
-        x: Images,
-        out: Images,
+        x: MapImages,
+        out: MapImages,
         params: Callable[[MacCommand, int], int],
-        weight: Callable[[Part], int] | None = None,
+        weight: Callable[[CommandPart], int] | None = None,
         *,
-        residual: Images | None = None,
+        residual: MapImages | None = None,
     ) -> None: ...
 
 
@@ -63,7 +63,12 @@ def reordered(source: View, target: View, emitter: Commands, what: str, filling:
 
     filling: of channels that fill up a block.
     """
+    to = _channel_dimension(target)
+    if to is not None and target.shape[to] > 1 and source.strides[to] == 0:
+        _repeat(source, target, to, emitter, what, filling)
+        return
     source, target_of = _in_blocks(source, emitter, filling), _in_blocks_of_target(target, emitter, what)
+    source, target_of = _with_channels(source, target_of)
     of, to = _channel_dimension(source), _channel_dimension(target_of)
     if of is not None and to is not None and of != to:
         _transpose(source, target_of, of, to, emitter, what, filling)
@@ -74,9 +79,36 @@ def reordered(source: View, target: View, emitter: Commands, what: str, filling:
 
 
 def _channel_dimension(view: View) -> int | None:
-    """The dimension along which channels lie; None if there is but one channel."""
-    found = (d for d, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)) if size > 1 == stride)
-    return next(found, None)
+    """The dimension along which channels lie; None if there is but one channel, and no dimension for it."""
+    steps = list(enumerate(zip(view.shape, view.strides, strict=True)))
+    found = [d for d, (_, stride) in steps if stride == CHANNEL]
+    return max(found, key=lambda d: view.shape[d], default=None)
+
+
+def _with_channels(source: View, target: View) -> tuple[View, View]:
+    """Both with one more dimension, of size 1, where one of them has a single channel and no dimension for it."""
+    if (_channel_dimension(source) is None) == (_channel_dimension(target) is None):
+        return source, target
+    added = [_channel_dimension(view) is None for view in (source, target)]
+    first, second = (
+        View(view.buffer, (*view.shape, 1), (*view.strides, CHANNEL if own else 0), view.offset, view.dtype)
+        for view, own in zip((source, target), added, strict=True)
+    )
+    return first, second
+
+
+def _repeat(source: View, target: View, to: int, emitter: Commands, what: str, filling: int) -> None:
+    """Copies a view to one of the same shape, along whose channels `to` the source has one element."""
+    t = target.buffer
+    assert isinstance(t, Map)
+    if target.offset or target.numel != t.images * t.pixels * t.channels:
+        raise RefusedError(f"{what} is repeated along some channels of a feature map")
+    single = Map(t.images, t.pixels, 1, emitter.sizes, source.buffer.name)
+    size = (*target.shape[:to], 1, *target.shape[to + 1 :])
+    strides = (*source.strides[:to], CHANNEL, *source.strides[to + 1 :])
+    one = View(source.buffer, size, strides, source.offset, source.dtype)
+    emitter.copy(one, View(single, size, target.strides, 0, target.dtype), what, filling=filling)
+    _select(single, t, (0,) * t.channels, filling, emitter)
 
 
 # --- pixels as channels -----------------------------------------------------------------------------------------------
@@ -228,12 +260,12 @@ def _close_up(source: View, target: View, emitter: Commands) -> None:
 
 
 def _select(of: Map, to: Map, order: Places, filling: int, emitter: Commands) -> None:
-    x, y = (Images(m, m.images, m.channels, 1, m.pixels) for m in (of, to))
+    x, y = (MapImages(m, m.images, m.channels, 1, m.pixels) for m in (of, to))
     select(x, y, order, emitter, filling=filling)
 
 
 def select(
-    x: Images, y: Images, order: Places, emitter: Commands, *, filling: int = 0, residual: Images | None = None
+    x: MapImages, y: MapImages, order: Places, emitter: Commands, *, filling: int = 0, residual: MapImages | None = None
 ) -> None:
     """A command that puts channels of `x` to their places in `y`, and adds what lies there in `residual`."""
     command = MacCommand(
@@ -250,7 +282,7 @@ def select(
         residual_factor=factor(1.0) if residual else 0,
     )
 
-    def weight(part: Part) -> int:
+    def weight(part: CommandPart) -> int:
         own = (part.command, emitter.sizes, order[part.block * CHANNELS :], part.channels)
         count = weight_bytes(part.command, emitter.sizes)
         return emitter.put(emitter.pack(pack_selection, own, [], count, f"places of {y.map.name}'s channels", I8))

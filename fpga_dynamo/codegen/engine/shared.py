@@ -18,7 +18,7 @@ BURST_LINES = 64
 
 
 @dataclass(frozen=True)
-class Load:
+class BankLoad:
     """The parts of a bank's time that lines of weights and lines of maps take, and the lines of a burst of maps."""
 
     weights: float

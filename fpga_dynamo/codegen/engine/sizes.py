@@ -15,7 +15,7 @@ FUNCTION_EXPONENTS, FUNCTION_MANTISSAS = 16, 128
 """Of the table of a function of bfloat16 results: neighbouring powers of two, and numbers of each with either sign."""
 FUNCTION_ENTRIES = 2 * FUNCTION_EXPONENTS * FUNCTION_MANTISSAS
 FUNCTION_LINES = 1 + FUNCTION_ENTRIES * 2 // LINE_BYTES
-"""Of a function in memory: its laws and its entries."""
+"""Lines of a function in memory: its tails and its entries."""
 FUNCTION_WORDS = FUNCTION_ENTRIES // 4
 """Cycles that the epilogue takes to fill its tables with a function, four entries at a time."""
 
@@ -38,6 +38,7 @@ class EngineSizes:
     partial_sums: whether a layer can be split into commands that pass on sums.
     activations: whether a bfloat16 engine applies functions by table; older xclbins do not, and lack the field.
     gather: whether the vector side moves words of maps in any order; older xclbins do not, and lack the field.
+    intervals: initiation intervals above 1 that synthesis achieved, by the field of `Cycles` that they lengthen.
     """
 
     pixels: int
@@ -57,6 +58,7 @@ class EngineSizes:
     partial_sums: bool = True
     activations: bool = False
     gather: bool = False
+    intervals: tuple[tuple[str, int], ...] = ()
 
     @property
     def blocks(self) -> int:

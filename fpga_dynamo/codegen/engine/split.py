@@ -17,8 +17,8 @@ from fpga_dynamo.ir.view import ceil_div
 
 from .choose import DoesNotFitError, flattened, tiled
 from .command import MacCommand
-from .cycles import Memory, cycles
-from .parts import Part, parts_of
+from .cycles import MemoryTiming, cycles
+from .parts import CommandPart, parts_of
 from .sizes import CHANNELS, EngineSizes
 from .vector import VectorCommand, VectorOperation, grouped
 
@@ -33,7 +33,7 @@ class Share:
 
     first: int
     blocks: int
-    parts: tuple[Part, ...]
+    parts: tuple[CommandPart, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class _Grid:
     heads: int = 1
 
 
-def shares(command: MacCommand, units: int, sizes: EngineSizes, memory: Memory) -> tuple[Share | None, ...]:
+def shares(command: MacCommand, units: int, sizes: EngineSizes, memory: MemoryTiming) -> tuple[Share | None, ...]:
     """The share of each unit; None of one that has nothing to do. Raises DoesNotFitError if no split fits.
 
     command: not yet cut. Partial sums stay with the unit that makes them.
@@ -54,7 +54,7 @@ def shares(command: MacCommand, units: int, sizes: EngineSizes, memory: Memory) 
 
 
 def vector_shares(
-    command: VectorCommand, units: int, sizes: EngineSizes, memory: Memory
+    command: VectorCommand, units: int, sizes: EngineSizes, memory: MemoryTiming
 ) -> tuple[VectorCommand | None, ...]:
     """Of a command of the vector side: heads, or of a single one its rows. Raises DoesNotFitError."""
     c = command
@@ -108,7 +108,7 @@ def _placed(share: Share, command: MacCommand) -> Share:
 
 
 @lru_cache(maxsize=4096)
-def _shares(command: MacCommand, units: int, sizes: EngineSizes, memory: Memory) -> _Found:
+def _shares(command: MacCommand, units: int, sizes: EngineSizes, memory: MemoryTiming) -> _Found:
     best: tuple[float, list[Share]] | None = None
     refusal: DoesNotFitError | None = None
     for grid in _grids(command, units):
@@ -124,7 +124,7 @@ def _shares(command: MacCommand, units: int, sizes: EngineSizes, memory: Memory)
     return _Found((*best[1], *[None] * (units - len(best[1]))))
 
 
-def _cut(command: MacCommand, grid: _Grid, sizes: EngineSizes, memory: Memory) -> tuple[list[Share], float]:
+def _cut(command: MacCommand, grid: _Grid, sizes: EngineSizes, memory: MemoryTiming) -> tuple[list[Share], float]:
     """The shares of a grid, and the cycles of the longest."""
     found, longest, known = [], 0.0, {}
     for first, blocks, part in _parts(command, grid, sizes):

@@ -8,14 +8,14 @@ from typing import Any
 
 from fpga_dynamo.ir.target import Platform, Target
 
-from .cycles import Memory
+from .cycles import MemoryTiming
 from .sizes import LINE_BYTES, EngineSizes
 
-_HBM = Memory(0.72, 100, 100)
-FITTED: Mapping[str, Memory] = {
-    "u250": Memory(0.95, 66, 100),
-    "zcu102": Memory(0.25, 75, 75, 0.9),
-    "kv260": Memory(0.25, 75, 75, 0.9),
+_HBM = MemoryTiming(0.72, 100, 100)
+FITTED: Mapping[str, MemoryTiming] = {
+    "u250": MemoryTiming(0.95, 66, 100),
+    "zcu102": MemoryTiming(0.25, 75, 75, 0.9),
+    "kv260": MemoryTiming(0.25, 75, 75, 0.9),
     "u50": _HBM,
     "u280": _HBM,
     "u55c": _HBM,
@@ -35,13 +35,21 @@ ELEMENT_BYTES = {"int8": 1, "bfloat16": 2, "float32": 4}
 """Of what recipes call an engine's elements."""
 
 
+_LOOPS = {
+    "array": ("mac_steps",), "epilogue": ("epilogue_words",), "load": ("input_lines",),
+    "fill": ("fill_words", "fill_folded"), "weights": ("packed_lines", "map_beats"),
+    "residual": ("residual_lines", "sums_lines"), "store": ("store_lines",),
+}  # fmt: skip
+"""The loops of hls_kernels/engine, by the term of `Cycles` that counts their iterations."""
+
+
 @dataclass(frozen=True)
 class EngineTarget:
     """`units` compute units of an engine on a platform, which share each command. recipe: where its sizes are from."""
 
     recipe: str
     sizes: EngineSizes
-    memory: Memory
+    memory: MemoryTiming
     platform: Platform
     units: int = 1
 
@@ -52,7 +60,9 @@ class EngineTarget:
         manifest, platform = target.manifest, target.manifest["platform"]
         memory = memory_of(str(platform.get("name", "")), platform)
         units = target.engine.compute_units if target.engine.together else 1
-        return cls(manifest["recipe"], sizes_of(target.engine.engine), memory, target.platform, units)
+        intervals = intervals_of(manifest.get("synthesis", {}).get(target.engine.name, {}))
+        sizes = replace(sizes_of(target.engine.engine), intervals=intervals)
+        return cls(manifest["recipe"], sizes, memory, target.platform, units)
 
 
 def sizes_of(table: Mapping[str, Any]) -> EngineSizes:
@@ -61,10 +71,21 @@ def sizes_of(table: Mapping[str, Any]) -> EngineSizes:
     return EngineSizes(element_bytes=ELEMENT_BYTES[table["element"]], **values)
 
 
+def intervals_of(synthesis: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """What synthesis makes longer: the terms of `Cycles` whose loops missed an initiation interval of 1.
+
+    synthesis: of the engine's kernel, as a manifest has it; empty if Vitis has not built it.
+    """
+    loops = synthesis.get("loops", {})
+    found = {term: max([1, *(loops[name]["ii"] for name in names if name in loops)]) for term, names in _LOOPS.items()}
+    return tuple((term, interval) for term, interval in found.items() if interval > 1)
+
+
 def table_of(sizes: EngineSizes) -> dict[str, Any]:
     """The sizes as a manifest has them: the inverse of :func:`sizes_of`."""
     element = next(name for name, count in ELEMENT_BYTES.items() if count == sizes.element_bytes)
-    return {"element": element, **{name: value for name, value in asdict(sizes).items() if name != "element_bytes"}}
+    own = {name: value for name, value in asdict(sizes).items() if name not in ("element_bytes", "intervals")}
+    return {"element": element, **own}
 
 
 def features(target: Target) -> frozenset[str]:
@@ -79,7 +100,7 @@ def features(target: Target) -> frozenset[str]:
     return frozenset(name for name, there in found.items() if there)
 
 
-def memory_of(platform: str, speeds: Mapping[str, Any]) -> Memory:
+def memory_of(platform: str, speeds: Mapping[str, Any]) -> MemoryTiming:
     """What the cost model takes a platform's memory for: fitted at 300 MHz, or guessed from the bank's bandwidth."""
     mhz = float(speeds["clock_mhz"])
     clock = mhz / _FITTED_MHZ
@@ -95,4 +116,4 @@ def memory_of(platform: str, speeds: Mapping[str, Any]) -> Memory:
         )
     bank = float(speeds.get("bank_gbps", _BANK_GBPS)) * 1e9 / (mhz * 1e6 * LINE_BYTES)
     latency = round(_GUESSED_LATENCY * clock)
-    return Memory(min(bank, 1.0) * _GUESSED_SHARE, latency, latency)
+    return MemoryTiming(min(bank, 1.0) * _GUESSED_SHARE, latency, latency)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fpga_dynamo.ir.view import ceil_div
 
 from .bank import Bank
-from .command import Band, Geometry, IdleCommand, MacCommand, Peers
+from .command import Band, CommandGeometry, IdleCommand, MacCommand, Peers
 from .cycles import (
     BEHIND_WRITES,
     BURST,
@@ -23,7 +23,7 @@ from .cycles import (
     STORE,
     TURN,
     WINDOW,
-    Memory,
+    MemoryTiming,
     bursts,
     cycles,
     find_tiles,
@@ -47,7 +47,7 @@ _FEED = 40
 """From a full window to the first sums: feed and array."""
 _DRAIN = 6
 """From the epilogue's last word to the last line that is stored."""
-_TOLD_AFTER = 2
+_REPORT_AFTER = 2
 """Bursts of a window after which the store waits for the answers to those before."""
 _AHEAD = 128
 """Lines that the streams behind the loader and before the store hold."""
@@ -57,7 +57,7 @@ _TAPS = 14
 """Cycles of feed for a command before its first window, beside two for each position of the kernel."""
 _ROOM = 0.3
 """Of a bank's time, what loaders leave to the results of the command at work."""
-_MEET = 16
+_BARRIER = 16
 """From a unit's last response until its peers have heard that all have done with a command."""
 
 Command = MacCommand | VectorCommand | IdleCommand
@@ -84,10 +84,10 @@ class _Load:
     """A window that is to be loaded: of a command of the list, for the rows of a band, the number-th of a head."""
 
     index: int
-    geometry: Geometry
+    geometry: CommandGeometry
     band: int
     number: int
-    memory: Memory
+    memory: MemoryTiming
 
     @property
     def cost(self) -> float:
@@ -110,8 +110,8 @@ class Timeline:
     met: of a unit that has peers, the cycles in which all of them have done with a command.
     """
 
-    def __init__(self, sizes: EngineSizes, memory: Memory, met: Sequence[float] = ()) -> None:
-        self.sizes, self.memory, self._met = sizes, memory, met
+    def __init__(self, sizes: EngineSizes, memory: MemoryTiming, met: Sequence[float] = ()) -> None:
+        self.sizes, self.memory, self._barriers = sizes, memory, met
         self._seen = memory  # by the command that is being added
         self.ends: list[float] = []
         self._stores: list[_Store] = []
@@ -149,7 +149,7 @@ class Timeline:
         self._stored_share = 0.0 if command.second_operand_is_map else min(_ROOM, taken)
         c, index, g = command, len(self._stores), self._loads[first].geometry
         also = [self._stores[index - n].end for n in (c.residual_after, c.weight_after) if n]
-        also += self._heard(c.peers, Peers.RESIDUAL, c.residual_after) + self._heard(
+        also += self._peers_done(c.peers, Peers.RESIDUAL, c.residual_after) + self._peers_done(
             c.peers, Peers.WEIGHT, c.weight_after
         )
         others = max(also, default=0.0)
@@ -203,7 +203,8 @@ class Timeline:
         self._seen = further(self.memory)
         waits = self._stores[len(self._stores) - c.input_after] if c.input_after else None
         after = [self.ends[len(self.ends) - c.other_after]] if c.other_after else []
-        after += self._heard(c.peers, Peers.INPUT, c.input_after) + self._heard(c.peers, Peers.RESIDUAL, c.other_after)
+        after += self._peers_done(c.peers, Peers.INPUT, c.input_after)
+        after += self._peers_done(c.peers, Peers.RESIDUAL, c.other_after)
         others = max(after, default=0.0)
 
         def there(pixels: int | None) -> float:
@@ -219,14 +220,14 @@ class Timeline:
         self.ends.append(end)
         return end
 
-    def _heard(self, peers: Peers, operand: Peers, after: int) -> list[float]:
+    def _peers_done(self, peers: Peers, operand: Peers, after: int) -> list[float]:
         """When all units have done with the command that made an operand, if others have made a part of it."""
-        return [self._met[len(self._stores) - after] + _MEET] if after and operand in peers else []
+        return [self._barriers[len(self._stores) - after] + _BARRIER] if after and operand in peers else []
 
-    def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> float:
+    def _out(self, g: CommandGeometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> float:
         """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of.
 
-        Answers when the bursts are stored after which what was stored before is told of.
+        Answers when the bursts are stored after which earlier results are reported.
         """
         c = g.command
         lines = g.output_lines(band) * blocks
@@ -248,19 +249,19 @@ class Timeline:
             added = max(added, self._maps.move(max(begin, others), band.rows * c.out_width * blocks))
         self._epilogue = max(self._epilogue, added)
         first = max(self._store, begin + _FEED + EPILOGUE)
-        # What was stored before is told of when two bursts have gone, and memory has answered.
-        told = max(0.0, self._stored + self._seen.write - first - _TOLD_AFTER * (lines / count + BURST))
+        # What was stored before is reported when two bursts have gone, and memory has answered.
+        told = max(0.0, self._stored + self._seen.write - first - _REPORT_AFTER * (lines / count + BURST))
         of_burst = lines if lines == g.stored_plane * blocks else lines / count
         written = self._maps.move(first, lines, of_burst, write=True)
         moved = max(written, first + told + STORE + count * BURST + lines)
         self._store = max(moved, self._epilogue + _DRAIN)
         self._stored = max(written, self._store)
         self._array = max(self._array, self._epilogue - _FEED - EPILOGUE, moved - _AHEAD - EPILOGUE)
-        return max(first, begin + _FEED + EPILOGUE + (self._array - begin) * min(1.0, _TOLD_AFTER / count))
+        return max(first, begin + _FEED + EPILOGUE + (self._array - begin) * min(1.0, _REPORT_AFTER / count))
 
     def _expect(self, command: MacCommand, index: int) -> int:
         """Notes the windows that a command loads; answers the number of its first."""
-        g, first = Geometry(command, self.sizes), len(self._loads)
+        g, first = CommandGeometry(command, self.sizes), len(self._loads)
         for _head in range(g.heads):
             loads, memory = range(g.window_loads), seen(command, self.sizes, self.memory)
             self._loads += [_Load(index, g, load % g.windows % g.bands, load, memory) for load in loads]
@@ -274,9 +275,9 @@ class Timeline:
         maker = index - c.input_after
         heard = 0.0
         if Peers.INPUT in c.peers:
-            if maker >= len(self._met):
+            if maker >= len(self._barriers):
                 return None
-            heard = self._met[maker] + _MEET
+            heard = self._barriers[maker] + _BARRIER
         band = g.all_bands[load.band]
         pixels = (band.last + 1) * c.in_width
         partly = c.images == 1 and g.heads == 1 and band.last < c.in_height - 1
@@ -309,7 +310,7 @@ class Timeline:
         self._windows.append(self._window)
         return True
 
-    def _load_set(self, g: Geometry, index: int, ready: float, sets: dict[int, float]) -> int:
+    def _load_set(self, g: CommandGeometry, index: int, ready: float, sets: dict[int, float]) -> int:
         number = self._set_number
         self._set_number += 1
         lines, took = set_load(g, index)
@@ -336,7 +337,7 @@ class _Step:
     last_set: bool
 
 
-def _passes(g: Geometry) -> Sequence[tuple[int, int, _Step]]:
+def _passes(g: CommandGeometry) -> Sequence[tuple[int, int, _Step]]:
     """Of a head: (outer, inner) indices of windows and sets, and what changes with each."""
     result = []
     outer, inner = (g.sets, g.windows) if g.sets_outside else (g.windows, g.sets)
@@ -347,12 +348,12 @@ def _passes(g: Geometry) -> Sequence[tuple[int, int, _Step]]:
     return result
 
 
-def ends(commands: Sequence[Command], sizes: EngineSizes, memory: Memory) -> list[float]:
+def ends(commands: Sequence[Command], sizes: EngineSizes, memory: MemoryTiming) -> list[float]:
     """The cycles in which the commands of a list end."""
     return ends_together([commands], sizes, memory)
 
 
-def ends_together(lists: Sequence[Sequence[Command]], sizes: EngineSizes, memory: Memory) -> list[float]:
+def ends_together(lists: Sequence[Sequence[Command]], sizes: EngineSizes, memory: MemoryTiming) -> list[float]:
     """The cycles in which the commands of a list for each unit end, on the slowest unit. memory: of one bank."""
     met: list[float] = []
     memory = replace(memory, units=len(lists))

@@ -11,7 +11,7 @@ from fpga_dynamo.ir.view import ceil_div
 
 from .choose import DoesNotFitError
 from .command import NO_OPERAND, Peers, record_bytes
-from .cycles import Memory
+from .cycles import MemoryTiming
 from .sizes import CHANNELS, EngineSizes
 
 VECTOR = 49
@@ -247,7 +247,7 @@ def interleaved(input_pixels: int, other_pixels: int, turns: tuple[int, int], ro
     )
 
 
-def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> float:
+def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: MemoryTiming) -> float:
     """Cycles of a command alone, from the begin of its list to the last line's response."""
     begin = _BEGIN + (_LAST_JOB if command.moves_words and not command.gathers else 0)
     return vector_stores(command, sizes, memory, begin)[0][-1][1]
@@ -256,7 +256,7 @@ def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) ->
 def vector_stores(
     command: VectorCommand,
     sizes: EngineSizes,
-    memory: Memory,
+    memory: MemoryTiming,
     begin: float,
     there: Callable[[int | None], float] = lambda _: 0.0,
     store: float = 0.0,
@@ -326,7 +326,7 @@ def vector_stores(
 def _interleave_stores(
     c: VectorCommand,
     sizes: EngineSizes,
-    memory: Memory,
+    memory: MemoryTiming,
     begin: float,
     there: Callable[[int | None], float],
     store: float,
@@ -346,7 +346,7 @@ def _interleave_stores(
 
 
 def _store_words(
-    c: VectorCommand, plane: int, memory: Memory, passed: float, store: float, found: list[tuple[int, float]]
+    c: VectorCommand, plane: int, memory: MemoryTiming, passed: float, store: float, found: list[tuple[int, float]]
 ) -> float:
     """When the store can begin with the next plane; the groups of this one, and when they are written, go to `found`.
 
@@ -365,7 +365,7 @@ def _store_words(
 def _gather_stores(
     c: VectorCommand,
     sizes: EngineSizes,
-    memory: Memory,
+    memory: MemoryTiming,
     begin: float,
     there: Callable[[int | None], float],
     store: float,
@@ -393,7 +393,7 @@ def _gather_stores(
     return found, load
 
 
-def grouped(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> VectorCommand:
+def grouped(command: VectorCommand, sizes: EngineSizes, memory: MemoryTiming) -> VectorCommand:
     """With groups of the fewest cycles. Raises DoesNotFitError, which says what is too large."""
     plane = ceil_div(command.pixels, sizes.beat)
     cuts = [replace(command, group_lines=n) for n in sorted({min(plane, 1 << k) for k in range(7)})]

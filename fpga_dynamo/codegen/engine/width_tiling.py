@@ -26,11 +26,11 @@ from fpga_dynamo.ir.view import Buffer, ceil_div
 from fpga_dynamo.ir.weights import Expression, WeightBuffer
 
 from .choose import DoesNotFitError, tiled
-from .command import NO_OPERAND, Geometry, MacCommand, Operation, WeightKind
+from .command import NO_OPERAND, CommandGeometry, MacCommand, Operation, WeightKind
 from .cycles import PARAMS_LINES
 from .layout import packed_params
-from .maps import Images, Map
-from .parts import Part, Turned
+from .maps import Map, MapImages
+from .parts import CommandPart, TransposedKernel
 from .sizes import CHANNELS, EngineSizes
 from .vector import VectorCommand, interleaved
 
@@ -48,7 +48,7 @@ class Made:
     """
 
     params: Callable[[MacCommand, int], int]
-    weight: Callable[[Part], int] | None = None
+    weight: Callable[[CommandPart], int] | None = None
     macs: int = 0
     begin: int = 0
 
@@ -73,9 +73,15 @@ class Writer(Protocol):
         name: str = "",
     ) -> WeightBuffer: ...
     def cut(
-        self, command: MacCommand, made: Made, *, block: int = 0, turned: Turned | None = None, ordered: bool = False
+        self,
+        command: MacCommand,
+        made: Made,
+        *,
+        block: int = 0,
+        transposed: TransposedKernel | None = None,
+        ordered: bool = False,
     ) -> None: ...
-    def vector(self, command: VectorCommand, x: Images, out: Images, params: int, other: Images) -> None: ...
+    def vector(self, command: VectorCommand, x: MapImages, out: MapImages, params: int, other: MapImages) -> None: ...
 
 
 def is_too_wide(command: MacCommand, sizes: EngineSizes) -> bool:
@@ -85,15 +91,16 @@ def is_too_wide(command: MacCommand, sizes: EngineSizes) -> bool:
     c = tiled(command, sizes)
     by_rows = sizes.partial_sums and c.operation is Operation.MULTIPLY
     together = 1 if c.one_to_one or c.out_blocks * CHANNELS <= c.group_out else c.in_blocks
-    g = Geometry(replace(c, kernel=(1 if by_rows else c.kernel[0], c.kernel[1]), band_rows=1, set_tiles=1), sizes)
+    kernel = (1 if by_rows else c.kernel[0], c.kernel[1])
+    g = CommandGeometry(replace(c, kernel=kernel, band_rows=1, set_tiles=1), sizes)
     return g.taps > sizes.taps or g.block_rows * together > sizes.window_rows
 
 
-def tile_width(command: MacCommand, x: Images, out: Images, made: Made, emitter: Writer) -> None:
+def tile_width(command: MacCommand, x: MapImages, out: MapImages, made: Made, emitter: Writer) -> None:
     """Appends the commands for one that :func:`is_too_wide`, whose input is not folded. Raises DoesNotFitError."""
-    c, turned = command, Turned(0 if command.one_to_one else command.group_out)
+    c, transposed = command, TransposedKernel(0 if command.one_to_one else command.group_out)
     if c.in_height == c.out_height == c.kernel[0] == 1 and c.padding[0] == 0:
-        return emitter.cut(_counted(_along(c)), made, turned=turned)
+        return emitter.cut(_counted(_along(c)), made, transposed=transposed)
     made = replace(made, macs=made.macs // c.images)
     for image in range(c.images):
         one = replace(c, images=1, input=c.input + image * c.input_image, output=c.output + image * c.output_image)
@@ -105,13 +112,13 @@ def tile_width(command: MacCommand, x: Images, out: Images, made: Made, emitter:
             for block in range(c.in_blocks):
                 rows = _rows_apart(one, x, block, 1, c.dilation[0], emitter)
                 part = replace(one, weight_kind=WeightKind.PACKED, out_blocks=1, group_out=CHANNELS)
-                _of_rows(part, rows, CHANNELS, out, made, emitter, block, turned)
+                _of_rows(part, rows, CHANNELS, out, made, emitter, block, transposed)
         else:
             several = c.kernel[0] > 1
             rows = _rows_apart(one, x, 0, c.in_blocks, c.dilation[0] if several else 1, emitter)
             of_row = c.in_blocks * CHANNELS if several else c.group_in
             one = replace(one, group_out=c.out_blocks * CHANNELS) if several else one
-            _of_rows(one, rows, of_row, out, made, emitter, 0, turned)
+            _of_rows(one, rows, of_row, out, made, emitter, 0, transposed)
     return None
 
 
@@ -150,7 +157,7 @@ class _Rows:
         return q % self.apart * self.each + q // self.apart
 
 
-def _rows_apart(c: MacCommand, x: Images, block: int, blocks: int, apart: int, emitter: Writer) -> _Rows:
+def _rows_apart(c: MacCommand, x: MapImages, block: int, blocks: int, apart: int, emitter: Writer) -> _Rows:
     """The rows under c's windows, of some blocks; those that are so far apart lie one behind the other."""
     count = (c.out_height - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1
     each, beat, width = ceil_div(count, apart), emitter.sizes.beat, c.in_width
@@ -231,7 +238,14 @@ def pack_ones(params: tuple[Any, ...]) -> torch.Tensor:
 
 
 def _of_rows(
-    c: MacCommand, rows: _Rows, of_row: int, out: Images, made: Made, emitter: Writer, block: int, turned: Turned
+    c: MacCommand,
+    rows: _Rows,
+    of_row: int,
+    out: MapImages,
+    made: Made,
+    emitter: Writer,
+    block: int,
+    transposed: TransposedKernel,
 ) -> None:
     """Products of windows over rows that lie apart. of_row: channels of a group in a row. block: of the output."""
     several = c.kernel[0] > 1
@@ -240,7 +254,7 @@ def _of_rows(
         in_blocks=rows.map.blocks * (c.kernel[0] if several else 1),
         group_in=of_row * (c.kernel[0] if several else 1),
     )
-    _write_rows(along, c, rows, c.stride[0], out, made, emitter, block, turned)
+    _write_rows(along, c, rows, c.stride[0], out, made, emitter, block, transposed)
 
 
 def _write_rows(
@@ -248,11 +262,11 @@ def _write_rows(
     c: MacCommand,
     rows: _Rows,
     step_down: int,
-    out: Images,
+    out: MapImages,
     made: Made,
     emitter: Writer,
     block: int = 0,
-    turned: Turned | None = None,
+    transposed: TransposedKernel | None = None,
 ) -> None:
     """Commands along rows, each for the rows of c's result that begin alike within a line, the last ones first.
 
@@ -283,11 +297,11 @@ def _write_rows(
             out_plane=plane,
         )
         part = replace(made, macs=made.macs * images // c.out_height)
-        emitter.cut(_counted(own), part, block=block, turned=turned, ordered=begin < step - 1)
+        emitter.cut(_counted(own), part, block=block, transposed=transposed, ordered=begin < step - 1)
     emitter.written(out.map)
 
 
-def _maxima(c: MacCommand, x: Images, out: Images, made: Made, emitter: Writer) -> None:
+def _maxima(c: MacCommand, x: MapImages, out: MapImages, made: Made, emitter: Writer) -> None:
     """Maxima along each row, and of the rows under a window."""
     if not emitter.sizes.interleaves:
         raise DoesNotFitError("has max pooling over rows wider than the window, which needs a vector side")
@@ -309,10 +323,10 @@ def _maxima(c: MacCommand, x: Images, out: Images, made: Made, emitter: Writer) 
     emitter.cut(_counted(along), _ones(blocks, emitter))
     emitter.written(largest)
 
-    def in_turn(first: int, behind: int) -> tuple[Images, tuple[int, int]]:
+    def in_turn(first: int, behind: int) -> tuple[MapImages, tuple[int, int]]:
         """Of each row of the result so many rows under its window, pixel by pixel; and the step from row to row."""
         if behind - first == 1:
-            found = Images(largest, c.out_height, wide, 1, width, image=first * c.dilation[0])
+            found = MapImages(largest, c.out_height, wide, 1, width, image=first * c.dilation[0])
             return found, (c.stride[0] * largest.image_lines, largest.plane)
         middle = (first + behind) // 2
         (one, step), (other, other_step) = in_turn(first, middle), in_turn(middle, behind)
@@ -324,7 +338,7 @@ def _maxima(c: MacCommand, x: Images, out: Images, made: Made, emitter: Writer) 
             other_head=other_step,
             output_head=(to.image_lines, to.plane),
         )
-        made_of = Images(to, c.out_height, wide, 1, to.pixels)
+        made_of = MapImages(to, c.out_height, wide, 1, to.pixels)
         emitter.vector(command, one, made_of, 0, other)
         return made_of, (to.image_lines, to.plane)
 

@@ -143,7 +143,7 @@ class Kernel:
         for name, value in kwargs.items():
             if name not in self._names:
                 raise ArgumentError(
-                    f"kernel '{self.name}' has no argument '{name}' that a call gives; it takes "
+                    f"kernel '{self.name}' has no argument '{name}' that a call gives; its arguments are "
                     f"{', '.join(self._names)}"
                 )
             if name in values:
@@ -242,7 +242,7 @@ class Kernel:
             warnings.warn(f"kernel '{self.name}' runs by its function cpu=...: {error}", RuntimeWarning, stacklevel=3)
 
     def _on_host(self, given: Sequence[Any]) -> Any:
-        assert self._cpu is not None, "whoever chose the host has asked for has_cpu"
+        assert self._cpu is not None, "a caller that chooses the host checks has_cpu first"
         values = list(given)
         for i in self._mutated:
             values[i] = values[i].clone(memory_format=torch.contiguous_format)

@@ -47,10 +47,10 @@ def function_of(given: Callable[..., Any], where: str, names: Sequence[str]) -> 
     for name in wanted:
         if name not in names:
             raise OptionError(f"{where} has a parameter '{name}'; {did_you_mean(name, names)}")
-    return _told(lambda values: given(**{name: values[name] for name in wanted}), where)
+    return _located(lambda values: given(**{name: values[name] for name in wanted}), where)
 
 
-def _told(rule: Rule, where: str) -> Rule:
+def _located(rule: Rule, where: str) -> Rule:
     """`rule`, whose mistakes are errors that name it."""
 
     def run(values: Values) -> Any:
@@ -73,7 +73,7 @@ def _expression(text: str, where: str, names: Sequence[str]) -> Rule:
         if isinstance(node, ast.Name) and node.id not in (*names, *_KNOWN, *own):
             raise OptionError(f"{where} uses '{node.id}' in {text!r}; {did_you_mean(node.id, names)}")
     # The user's own text, as a lambda in its place would be.
-    return _told(lambda values: eval(code, {**_MODULES, **values}), f"{where} ({text!r})")
+    return _located(lambda values: eval(code, {**_MODULES, **values}), f"{where} ({text!r})")
 
 
 class OutputRules:

@@ -1,15 +1,33 @@
-"""Sizes as generated Python functions of the symbols: what each is at a call, and whether guards hold."""
+"""Sizes as generated Python functions of the symbols: what each is at a call, and whether guards hold.
+
+:class:`fpga_dynamo.ir.sizes.steps.Steps` writes the same for C++.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from fpga_dynamo.ir.sizes.size import Number, Size
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
 
 
-class Source:
+class SizeWriter(Protocol):
+    """Writes down how sizes follow from the symbols.
+
+    A size that is written has a name, by which later ones refer to it.
+    """
+
+    def name(self, number: Number) -> str: ...
+
+    def add(self, a: str, b: str) -> str: ...
+
+    def multiply(self, a: str, factor: int) -> str: ...
+
+    def largest(self, names: Sequence[str]) -> str: ...
+
+
+class FunctionSource:
     """Lines of a function; every atom and every polynomial is computed once."""
 
     def __init__(self, symbols: Symbols) -> None:
@@ -45,6 +63,15 @@ class Source:
         self.lines.append(f"    {name} = {expression}")
         return name
 
+    def add(self, a: str, b: str) -> str:
+        return self.assign(f"{a} + {b}")
+
+    def multiply(self, a: str, factor: int) -> str:
+        return self.assign(f"{a} * {factor}")
+
+    def largest(self, names: Sequence[str]) -> str:
+        return names[0] if len(names) == 1 else self.assign(f"max({', '.join(names)})")
+
     def returns(self, expression: str) -> None:
         self.lines.append(f"    return {expression}")
 
@@ -58,7 +85,7 @@ class Source:
 
 def evaluator(symbols: Symbols, sizes: Sequence[Size]) -> Callable[..., list[int]]:
     """A function of the symbols' values, in the order of ``symbols.names``, to those of `sizes`."""
-    source = Source(symbols)
+    source = FunctionSource(symbols)
     results = ", ".join([source.name(size) for size in sizes])
     source.returns(f"[{results}]")
     return source.function()
@@ -66,7 +93,7 @@ def evaluator(symbols: Symbols, sizes: Sequence[Size]) -> Callable[..., list[int
 
 def checker(symbols: Symbols, guards: Sequence[Guard]) -> Callable[..., int]:
     """A function of the symbols' values to the position of the first guard that does not hold, or -1."""
-    source = Source(symbols)
+    source = FunctionSource(symbols)
     for i, guard in enumerate(guards):
         name = source.name(guard.size)
         source.lines.append(f"    if not {name} {guard.relation} 0: return {i}")

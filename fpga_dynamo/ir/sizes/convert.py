@@ -20,7 +20,7 @@ def from_sympy(expression: Any, symbols: Mapping[str, Number]) -> Number:
         return int(expression)
     if isinstance(expression, sympy.Symbol):
         if expression.name not in symbols:
-            raise SizeError(f"nothing says what {expression} is at a call")
+            raise SizeError(f"no argument of the call gives the size {expression}")
         return symbols[expression.name]
     arguments = [from_sympy(argument, symbols) for argument in expression.args]
     rule = _RULES.get(type(expression).__name__)

@@ -96,7 +96,8 @@ class SizedTensor(torch.Tensor):
 def of_dtype(fake: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """What stands for a tensor that lies like `fake`, of another type."""
     if isinstance(fake, SizedTensor):
-        return SizedTensor(torch.empty((), dtype=dtype), fake.shape, fake.stride(), fake.storage_offset())
+        element = torch.empty((), dtype=dtype, device=fake.device)
+        return SizedTensor(element, fake.shape, fake.stride(), fake.storage_offset())
     return fake.new_empty_strided(fake.shape, fake.stride(), dtype=dtype)
 
 
@@ -107,4 +108,4 @@ def dense_like(fake: torch.Tensor, size: Sequence[Number], dtype: torch.dtype) -
     strides: list[Number] = [1]
     for length in reversed(size[1:]):
         strides.insert(0, strides[0] * length)
-    return SizedTensor(torch.empty((), dtype=dtype), tuple(size), tuple(strides[: len(size)]), 0)
+    return SizedTensor(torch.empty((), dtype=dtype, device=fake.device), tuple(size), tuple(strides[: len(size)]), 0)

@@ -75,7 +75,7 @@ ATTENTION = CORES.add(
         _cycles,
         _floats,
         parts=lambda c, target: numel(c.batch) * ceil_div(c.rows, SLICE_ROWS),
-        redirects=True,
+        zero_copy=True,
     )
 )
 

@@ -37,7 +37,7 @@ OPERATORS = {
     aten.sort.default: Operator(laid_out=first_of(aten.sort.default)),
     **{op: Operator(laid_out=op) for op in (aten.glu.default, aten.glu_backward.default, aten.mish_backward.default)},
 }
-"""Facts of operators that no pattern takes."""
+"""Facts of operators that no pattern matches."""
 
 
 def short(op: OpOverload) -> str:

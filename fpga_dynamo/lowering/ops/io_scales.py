@@ -30,7 +30,7 @@ class EndFields(TypedDict):
 
 
 @dataclass(frozen=True)
-class Ends:
+class InputOutputScales:
     """The scales of input and output; None where these are floats."""
 
     read: Scale | None = None
@@ -56,7 +56,7 @@ class Ends:
         }
 
 
-FLOATS = Ends()
+FLOATS = InputOutputScales()
 
 
 def takes_bytes(target: Target, opcode: str) -> bool:

@@ -37,7 +37,7 @@ def pool_cycles(c: Pool | PoolInt8, target: Target) -> float:
     return result_vectors(c) * max(height, 1) * max(width, 1)
 
 
-POOL = CORES.add(Core[Pool](Pool.opcode, pool_cycles, images_floats, images_parts, redirects=True))
+POOL = CORES.add(Core[Pool](Pool.opcode, pool_cycles, images_floats, images_parts, zero_copy=True))
 
 _MAX = (
     aten.max_pool2d_with_indices.default,
@@ -109,7 +109,7 @@ def check_pool(match: Match[PoolParts], graph: GraphInfo) -> str | None:
 
 
 @dataclass(frozen=True)
-class Window:
+class PoolWindow:
     """Settings by axis, and what an average is divided by (0: the number of pixels)."""
 
     adaptive: bool
@@ -153,7 +153,7 @@ def lower_pool(match: Match[PoolParts], emitter: Emitter) -> Sequence[View]:
     return [out if batched else out.select(0, 0)]
 
 
-def _emit_volume(emitter: Emitter, kind: str, x: View, out: View, window: Window, act: Activation) -> None:
+def _emit_volume(emitter: Emitter, kind: str, x: View, out: View, window: PoolWindow, act: Activation) -> None:
     batch, channels, depth = x.shape[:3]
     height, width = out.shape[3:]
     images = slices(x)
@@ -180,7 +180,7 @@ def _divisor(node: Node) -> int:
     return int(argument(node, "divisor_override", 6) or 0) if node.target in _AVERAGE else 0
 
 
-def window_of(node: Node, axes: int) -> Window:
+def window_of(node: Node, axes: int) -> PoolWindow:
     """The windows of a pooling over so many axes."""
 
     def sizes(name: str, position: int, default: Any) -> tuple[int, ...]:
@@ -189,13 +189,13 @@ def window_of(node: Node, axes: int) -> Window:
         return tuple(int(size) for size in (values if len(values) == axes else values * axes))
 
     if node.target in _ADAPTIVE:
-        return Window(True, (1,) * axes, (1,) * axes, (0,) * axes, (1,) * axes)
+        return PoolWindow(True, (1,) * axes, (1,) * axes, (0,) * axes, (1,) * axes)
     kernel = sizes("kernel_size", 1, None)
     stride, padding = sizes("stride", 2, kernel), sizes("padding", 3, 0)
     if node.target in _MAX:
-        return Window(False, kernel, stride, padding, sizes("dilation", 4, 1))
+        return PoolWindow(False, kernel, stride, padding, sizes("dilation", 4, 1))
     counts = bool(argument(node, "count_include_pad", 5, True))
-    return Window(False, kernel, stride, padding, (1,) * axes, counts, _divisor(node))
+    return PoolWindow(False, kernel, stride, padding, (1,) * axes, counts, _divisor(node))
 
 
 def _in_halves(t: Tensors) -> Arguments:

@@ -61,7 +61,7 @@ def _parts(c: Scan, target: Target) -> int:
     return rows if not isinstance(rows, Size) and rows < _FEW_ROWS else ceil_div(rows, VEC)
 
 
-CORES.add(Core[Scan](Scan.opcode, _cycles, lambda c, target: 2 * _elements(c), _parts, redirects=True))
+CORES.add(Core[Scan](Scan.opcode, _cycles, lambda c, target: 2 * _elements(c), _parts, zero_copy=True))
 
 
 def _dims(node: Node, name: str = "dim") -> tuple[int, ...]:

@@ -28,7 +28,7 @@ FUNCTIONS = frozenset(
 WITH_NUMBER = frozenset({aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.pow.Tensor_Scalar})
 
 
-def is_function_of_one(node: Node, dtype: torch.dtype = torch.float32) -> bool:
+def is_unary_function(node: Node, dtype: torch.dtype = torch.float32) -> bool:
     """Whether each element of a node's value is a function of that element of one tensor alone, both of a type."""
     if node.op != "call_function" or is_effectful(node) or len(node.all_input_nodes) != 1:
         return False

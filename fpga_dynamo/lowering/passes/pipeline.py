@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.codegen.eager import Part, extract, whole
+from fpga_dynamo.codegen.eager import EagerPart, extract, whole
 from fpga_dynamo.codegen.engine.target import features
 from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
 from fpga_dynamo.ir.elements import BEAT_BYTES
@@ -130,9 +130,9 @@ def _plan_for_cores(graph: GraphInfo, options: Options, mistakes: Mistakes) -> P
     parts = partition(graph, claims, cores(graph), greedy=greedy, granularity=options.granularity)
     if options.strict:
         _refuse_fallbacks(graph, parts)
-    taken_by = claims.taken_by
+    pattern_of = claims.pattern_of
     lowered = [
-        emit_segment(graph, segment, taken_by, watch=options.verify, bands=options.bands) if segment.on_card else None
+        emit_segment(graph, segment, pattern_of, watch=options.verify, bands=options.bands) if segment.on_card else None
         for segment in parts.segments
     ]
     return Plan(parts.segments, lowered, parts.reasons, parts.greedy_launches)
@@ -267,7 +267,7 @@ def _link(tasks: list[Task], segments: list[Segment]) -> None:
             raise InternalError(f"task {task.name} depends on a later one")
 
 
-def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[Part, list[Node]]:
+def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[EagerPart, list[Node]]:
     """The graph's results from what tasks made and from its inputs: views, and values handed through."""
     made = {node for task in tasks for node in task.writes}
     return extract(

@@ -80,7 +80,7 @@ _SIZED = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def _of_known_sizes(parts: Callable[..., Any]) -> Callable[..., Any]:
-    """`parts`, but nothing for operands with sizes that running alone tells: they ask for sizes, and no core takes it.
+    """`parts`, but nothing for operands whose sizes only a run gives: decompositions ask for sizes.
 
     The name is that of `parts`, by which the disk cache knows it.
     """

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "emulated_launch.hpp"
 #include "error.hpp"
 #include "interpreter.hpp"
 #include "kernel.hpp"
-#include "launchable.hpp"
+#include "launchable_capsule.hpp"
 #include "python_run.hpp"
 #include "pyxrt_types.hpp"
 #include "scalar.hpp"
@@ -92,23 +93,6 @@ ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs
     without_gil release;
     return self.execute_io(memory, from, to, timeout_ms);
 }
-
-// Windows are the card's memory, and need no sync.
-class emulated_launch : public launchable {
-public:
-    emulated_launch(run& target, const buffer& memory) : run_(target), memory_(memory) {}
-    void announce() override { run_.announce(); }
-    uint8_t* window(card_model::direction way, uint64_t bytes, uint64_t offset) override {
-        return memory_.window(way, bytes, offset);
-    }
-    ert_state launch(const crossing& inputs, const crossing& outputs, unsigned timeout_ms) override {
-        return run_.execute_io(memory_, inputs.pieces, outputs.pieces, timeout_ms);
-    }
-
-private:
-    run& run_;
-    buffer memory_;
-};
 
 nb::list step_times(const python_run& self) {
     nb::list result;

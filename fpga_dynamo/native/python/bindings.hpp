@@ -20,5 +20,6 @@ void bind_kernel(nb::module_& module);
 void bind_fingerprint(nb::module_& module);
 void bind_bypass(nb::module_& module);
 void bind_direct_call(nb::module_& module);
+void bind_model(nb::module_& module);
 void bind_pack_panels(nb::module_& module);
 void bind_scheduling(nb::module_& module);

@@ -7,6 +7,7 @@
 #include "error.hpp"
 #include "fingerprint.hpp"
 #include "interpreter.hpp"
+#include "launchable_capsule.hpp"
 
 using card_model::ert_state;
 
@@ -66,24 +67,20 @@ direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object
       commands_(commands),
       timeout_ms_(timeout_ms),
       samples_(samples) {
-    for (const nb::handle slot : inputs) {
-        const auto kind = element_of(nb::cast<std::string>(slot[1]));
-        inputs_.push_back(
-            {nb::cast<Py_ssize_t>(slot[0]), kind, nb::cast<size_t>(slot[2]), nb::cast<uint64_t>(slot[3])});
-        bytes_in_ += inputs_.back().bytes();
-        input_extent_ = input_extent_.with(inputs_.back().offset, inputs_.back().bytes());
-        if (inputs_.back().position < 0 || inputs_.back().position >= arity_)
+    for (const nb::handle row : inputs) {
+        positions_.push_back(nb::cast<Py_ssize_t>(row[0]));
+        if (positions_.back() < 0 || positions_.back() >= arity_)
             throw nb::value_error("the position of an input is out of range");
+        input_slots_.add(
+            {element_of(nb::cast<std::string>(row[1])), nb::cast<size_t>(row[2]), nb::cast<uint64_t>(row[3])});
     }
-    for (const nb::handle slot : outputs) {
-        const auto kind = element_of(nb::cast<std::string>(slot[3]));
-        outputs_.push_back({nb::borrow(slot[0]), nb::borrow(slot[1]), nb::borrow(slot[2]), kind,
-                            nb::cast<size_t>(slot[4]), nb::cast<uint64_t>(slot[5])});
+    for (const nb::handle row : outputs) {
+        outputs_.push_back({nb::borrow(row[0]), nb::borrow(row[1]), nb::borrow(row[2])});
+        output_slots_.add(
+            {element_of(nb::cast<std::string>(row[3])), nb::cast<size_t>(row[4]), nb::cast<uint64_t>(row[5])});
         size_t elements = 1;
-        for (const nb::handle size : nb::borrow(slot[0])) elements *= nb::cast<size_t>(size);
-        if (elements != outputs_.back().count) throw nb::value_error("an output does not fill its slot");
-        bytes_out_ += outputs_.back().bytes();
-        output_extent_ = output_extent_.with(outputs_.back().offset, outputs_.back().bytes());
+        for (const nb::handle size : nb::borrow(row[0])) elements *= nb::cast<size_t>(size);
+        if (elements != output_slots_.slots.back().count) throw nb::value_error("an output does not fill its slot");
     }
 }
 
@@ -153,10 +150,9 @@ bool direct_call::unchanged(const binding& b, PyObject* args) const {
 }
 
 bool direct_call::accepted(const binding& b, PyObject* args) const {
-    const nb::object given = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs_.size())));
-    for (size_t i = 0; i < inputs_.size(); ++i)
-        PyTuple_SET_ITEM(given.ptr(), static_cast<Py_ssize_t>(i),
-                         Py_NewRef(PyTuple_GET_ITEM(args, inputs_[i].position)));
+    const nb::object given = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(positions_.size())));
+    for (size_t i = 0; i < positions_.size(); ++i)
+        PyTuple_SET_ITEM(given.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(PyTuple_GET_ITEM(args, positions_[i])));
     const nb::object verdict = nb::steal(PyObject_Call(b.guard.ptr(), given.ptr(), nullptr));
     return verdict.ptr() == Py_True;
 }
@@ -172,33 +168,6 @@ nb::object direct_call::new_results() const {
     return results;
 }
 
-ert_state direct_call::run(const binding& b, const std::vector<const void*>& from, const std::vector<void*>& to) const {
-    std::vector<card_model::transfer> reads, writes;  // of what lies in a slot as it does in a tensor
-    reads.reserve(inputs_.size());
-    writes.reserve(outputs_.size());
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-        const input& in = inputs_[i];
-        if (is_plain(in.kind)) {
-            reads.push_back({reinterpret_cast<uint64_t>(from[i]), in.bytes(), in.offset});
-        } else {
-            uint8_t* slot = b.target->window(card_model::direction::to_device, in.bytes(), in.offset);
-            if (!convert_in(in.kind, from[i], slot, in.count)) return ert_state::created;
-        }
-    }
-    for (size_t i = 0; i < outputs_.size(); ++i)
-        if (is_plain(outputs_[i].kind))
-            writes.push_back({reinterpret_cast<uint64_t>(to[i]), outputs_[i].bytes(), outputs_[i].offset});
-    const ert_state state = b.target->launch({reads, input_extent_}, {writes, output_extent_}, timeout_ms_);
-    if (state != ert_state::completed) return state;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-        const output& out = outputs_[i];
-        if (is_plain(out.kind)) continue;
-        const uint8_t* slot = b.target->window(card_model::direction::from_device, out.bytes(), out.offset);
-        convert_out(out.kind, slot, to[i], out.count);
-    }
-    return state;
-}
-
 direct_call::outcome direct_call::launch(const binding& b, PyObject* args, nb::object& results, ert_state& state) {
     b.target->announce();
     if (!unchanged(b, args) || !accepted(b, args)) return outcome::refused;
@@ -206,16 +175,16 @@ direct_call::outcome direct_call::launch(const binding& b, PyObject* args, nb::o
     if (!results.is_valid()) return outcome::refused;
     std::vector<const void*> from;
     std::vector<void*> to;
-    from.reserve(inputs_.size());
+    from.reserve(positions_.size());
     to.reserve(outputs_.size());
-    for (const input& in : inputs_)
-        from.push_back(reinterpret_cast<const void*>(address_of(PyTuple_GET_ITEM(args, in.position))));
+    for (const Py_ssize_t position : positions_)
+        from.push_back(reinterpret_cast<const void*>(address_of(PyTuple_GET_ITEM(args, position))));
     for (size_t i = 0; i < outputs_.size(); ++i)
         to.push_back(reinterpret_cast<void*>(address_of(PyTuple_GET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i)))));
     if (PyErr_Occurred()) return outcome::refused;
     try {
         without_gil release;
-        state = run(b, from, to);
+        state = launch_slots(*b.target, input_slots_, from, output_slots_, to, timeout_ms_);
     } catch (const std::exception&) {  // nothing has run; the long way meets the same error and tells it
         return outcome::refused;
     }
@@ -223,8 +192,8 @@ direct_call::outcome direct_call::launch(const binding& b, PyObject* args, nb::o
     if (state != ert_state::completed) return outcome::failed;
     totals.launches += 1;
     totals.commands += commands_;
-    totals.bytes_in += bytes_in_;
-    totals.bytes_out += bytes_out_;
+    totals.bytes_in += input_slots_.bytes;
+    totals.bytes_out += output_slots_.bytes;
     return outcome::done;
 }
 

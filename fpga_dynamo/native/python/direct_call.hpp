@@ -9,7 +9,6 @@
 
 #include "bindings.hpp"
 #include "bypass.hpp"
-#include "launchable.hpp"
 #include "slots.hpp"
 
 // Process-wide sums over all direct calls, guarded by the GIL.
@@ -19,20 +18,8 @@ struct direct_totals {
 
 class direct_call {
 public:
-    // Where a graph input goes; `offset` in bytes.
-    struct input {
-        Py_ssize_t position;
-        element kind;
-        size_t count;
-        uint64_t offset;
-        size_t bytes() const { return count * slot_bytes(kind); }
-    };
     struct output {
         nb::object size, stride, dtype;  // arguments of `empty`
-        element kind;
-        size_t count;
-        uint64_t offset;
-        size_t bytes() const { return count * slot_bytes(kind); }
     };
     // A parameter as it was when it was packed.
     struct source {
@@ -80,17 +67,15 @@ private:
     bool accepted(const binding& b, PyObject* args) const;
     nb::object new_results() const;
     outcome launch(const binding& b, PyObject* args, nb::object& results, card_model::ert_state& state);
-    card_model::ert_state run(const binding& b, const std::vector<const void*>& from,
-                              const std::vector<void*>& to) const;
 
     nb::callable otherwise_, failed_, empty_, profiling_;
     nb::object gate_object_;
     bypass* gate_;
-    std::vector<input> inputs_;
+    std::vector<Py_ssize_t> positions_;  // of the graph's inputs, in the order of the slots
     std::vector<output> outputs_;
-    extent input_extent_, output_extent_;
+    slot_list input_slots_, output_slots_;
     Py_ssize_t arity_ = 0;
-    uint64_t commands_ = 0, bytes_in_ = 0, bytes_out_ = 0;
+    uint64_t commands_ = 0;
     unsigned timeout_ms_ = 0;
     int samples_ = -1;  // of each parameter's memory; 0: all, -1: none
     std::vector<std::shared_ptr<binding>> bindings_;

@@ -15,6 +15,7 @@ NB_MODULE(_native, module) {
     bind_critical_section(module);
     bind_bypass(module);
     bind_direct_call(module);
+    bind_model(module);
     bind_pack_panels(module);
     bind_scheduling(module);
 }

@@ -7,7 +7,7 @@ and buffers that grow by the same factor lie as the planner would place them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from fpga_dynamo.ir.launch import CommandList, Form
 from fpga_dynamo.ir.program import CardTask, Program
-from fpga_dynamo.ir.sizes.code import Source, checker
+from fpga_dynamo.ir.sizes.code import FunctionSource, SizeWriter, checker
 from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
 from fpga_dynamo.ir.view import Buffer, Role, numel
@@ -26,22 +26,17 @@ class FormMaker:
     """Makes the forms of one launch; see the module's description."""
 
     def __init__(self, task: CardTask, symbols: Symbols) -> None:
-        patches = task.code.patches
-        assert patches is not None, "a program with symbolic sizes must keep its size-dependent records"
         self._task = task
-        source = Source(symbols)
-        begins, ends = _lay_out(task, source)
-        words = [
-            f"{begins[buffer]} * {buffer.element.lanes} + {source.name(offset)}" for _, buffer, offset in patches.arena
-        ]
-        words += [source.name(size) for _, size in patches.sizes]
-        self._places = np.array([place for place, *_ in (*patches.arena, *patches.sizes)], np.intp)
-        own = {place: buffer for buffer, place in task.plan.places.items()}
+        source = FunctionSource(symbols)
+        begins, ends = lay_out(task, source)
+        words = patched_words(task, begins, source)
+        self._places = np.array([word for word, _ in words], np.intp)
         slots = [
-            ", ".join([_tuple(source, slot.shape), _tuple(source, slot.strides), begins[own[slot.place]]])
-            for slot in (*task.inputs, *task.outputs)
+            ", ".join([_tuple(source, slot.shape), _tuple(source, slot.strides), place])
+            for slot, place in zip((*task.inputs, *task.outputs), slot_places(task, begins), strict=True)
         ]
-        source.returns(f"[{', '.join(words)}], [{', '.join(f'({slot})' for slot in slots)}], {', '.join(ends)}")
+        given = ", ".join([value for _, value in words])
+        source.returns(f"[{given}], [{', '.join(f'({slot})' for slot in slots)}], {', '.join(ends)}")
         self._evaluate: Callable[..., Any] = source.function()
 
     def __call__(self, values: Sequence[int]) -> Form:
@@ -59,18 +54,18 @@ class FormMaker:
         return Form(code, bound[:count], bound[count:], beats, output_end, input_end)
 
 
-def _lay_out(task: CardTask, source: Source) -> tuple[dict[Buffer, str], list[str]]:
+def lay_out(task: CardTask, source: SizeWriter) -> tuple[dict[Buffer, str], list[str]]:
     """Names of the places of all buffers in the arena; and of the ends of its outputs, inputs, and its own."""
     begins: dict[Buffer, str] = {}
     after: dict[Buffer, str] = {}
 
     def put(buffer: Buffer, place: str) -> str:
         begins[buffer] = place
-        after[buffer] = source.assign(f"{place} + {source.name(buffer.beats)}")
+        after[buffer] = source.add(place, source.name(buffer.beats))
         return after[buffer]
 
     ends = []
-    cursor = source.assign(str(STATUS_BEATS))
+    cursor = source.name(STATUS_BEATS)
     for role in (Role.OUTPUT, Role.INPUT):
         for buffer in task.plan.places:
             if buffer.role is role:
@@ -79,13 +74,29 @@ def _lay_out(task: CardTask, source: Source) -> tuple[dict[Buffer, str], list[st
     tops = [cursor]
     for buffer, below in stacking(task.commands, task.plan.places).items():
         place = [after[other] for other in below]
-        begin = place[0] if len(place) == 1 else source.assign(f"max({', '.join(place)})") if place else cursor
-        tops.append(put(buffer, begin))
-    ends.append(source.assign(f"max({', '.join(tops)})") if len(tops) > 1 else cursor)
+        tops.append(put(buffer, source.largest(place) if place else cursor))
+    ends.append(source.largest(tops))
     return begins, ends
 
 
-def _tuple(source: Source, numbers: Sequence[Number]) -> str:
+def patched_words(task: CardTask, begins: Mapping[Buffer, str], source: SizeWriter) -> list[tuple[int, str]]:
+    """Words of the task's commands that depend on sizes, and the names of their values."""
+    patches = task.code.patches
+    assert patches is not None, "a program with symbolic sizes must keep its size-dependent records"
+    words = [
+        (word, source.add(source.multiply(begins[buffer], buffer.element.lanes), source.name(offset)))
+        for word, buffer, offset in patches.arena
+    ]
+    return words + [(word, source.name(size)) for word, size in patches.sizes]
+
+
+def slot_places(task: CardTask, begins: Mapping[Buffer, str]) -> list[str]:
+    """Names of the places of the task's inputs and outputs, in this order."""
+    own = {place: buffer for buffer, place in task.plan.places.items()}
+    return [begins[own[slot.place]] for slot in (*task.inputs, *task.outputs)]
+
+
+def _tuple(source: FunctionSource, numbers: Sequence[Number]) -> str:
     return f"({''.join(source.name(number) + ', ' for number in numbers)})"
 
 

@@ -62,6 +62,7 @@ def _fits(executor: Executor, task: CardTask, arity: int) -> bool:
         and executor.scheduler.policy.indifferent
         and len(placeholders) == arity
         and all(slot.node in placeholders for slot in task.inputs)
+        and len({slot.device for slot in task.outputs}) == 1
         and all(slot.dtype in _DTYPES and slot.blocked is None for slot in (*task.inputs, *task.outputs))
     )
 
@@ -142,7 +143,7 @@ class Direct:
             otherwise=whole,
             failed=self._failed,
             gate=scheduler.bypass,
-            empty=internals.empty_strided,
+            empty=internals.empty_on(results[0][0].device),
             profiling=internals.profiling,
             arity=len(self._positions),
             inputs=[

@@ -115,10 +115,10 @@ class Dynamic:
                 return variant.executor.run((*args, sizes.values), sizes.forms)
         if any(isinstance(a, torch.SymInt) for a in args):
             return self._module(*args)
-        run = or_else(lambda: self._for_these_sizes(args), self._leave_to_eager, self._case.called_with(args))
+        run = or_else(lambda: self._for_these_sizes(args), self._fall_back, self._case.called_with(args))
         return run(*args)
 
-    def _leave_to_eager(self, why: str) -> Callable[..., Any]:
+    def _fall_back(self, why: str) -> Callable[..., Any]:
         """From now on: what fails for some sizes is likely to for others."""
         self._eager = whole(self._module)
         return self._eager

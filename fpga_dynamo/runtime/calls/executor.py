@@ -20,7 +20,7 @@ from fpga_dynamo.ir.launch import Form
 from fpga_dynamo.ir.plain_kernels import plain_kernel
 from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.size import Size
-from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, all_finite
+from fpga_dynamo.ir.weights import NotEvaluatedError, NotExactError, NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.kernel_tasks import KernelRunner, on_host
@@ -28,6 +28,7 @@ from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.cards.card import Card, reopen
 from fpga_dynamo.runtime.cards.plain_units import Units
+from fpga_dynamo.runtime.device_tensors import as_host_tensor
 from fpga_dynamo.runtime.internal_errors import or_else
 from fpga_dynamo.runtime.observe import counters, verify
 from fpga_dynamo.runtime.observe.reproduction import Case
@@ -308,7 +309,7 @@ class Executor:
                 self.direct.open(binding, inputs, parameters)
             return results
 
-        def leave_to_eager(why: str) -> None:
+        def fall_back(why: str) -> None:
             self._left.add(task)
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
@@ -318,8 +319,8 @@ class Executor:
                 self._write(values, writes, run_in_eager(values), task.nodes)
                 return
             try:
-                results = or_else(lambda: launch(call, pe.index), leave_to_eager, self.case)
-            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError) as error:
+                results = or_else(lambda: launch(call, pe.index), fall_back, self.case)
+            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError, NotEvaluatedError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
                 if results is None:
@@ -370,7 +371,7 @@ def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
     """Raises :class:`NotFiniteError` where only finite results are as good as eager mode's."""
     for i, dim, step in task.must_be_finite:
         step = 1 if isinstance(step, Size) else step  # of a program for all sizes: every slice
-        part = results[i][(slice(None),) * dim + (slice(None, None, step),)]
+        part = as_host_tensor(results[i])[(slice(None),) * dim + (slice(None, None, step),)]
         if not all_finite(part):
             raise NotFiniteError(
                 f"{task.outputs[i].node} contains Inf or NaN, perhaps at other places than in eager mode"

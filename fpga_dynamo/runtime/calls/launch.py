@@ -19,6 +19,7 @@ from fpga_dynamo.ir.program import CardTask
 from fpga_dynamo.runtime.calls.binding import Binding
 from fpga_dynamo.runtime.calls.transfer import empty_for, from_slot, to_slot
 from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
+from fpga_dynamo.runtime.device_tensors import as_host_tensor
 from fpga_dynamo.runtime.observe import counters, trace
 from fpga_dynamo.runtime.observe.card_time import card_count
 from fpga_dynamo.runtime.observe.events import CommandEvent, CountedCommand, CountedEvent
@@ -143,7 +144,7 @@ class Launcher:
         Raises :class:`DeviceError` if the launch failed, OutOfRangeError if an input cannot be represented.
         """
         task = self._task
-        sources = [to_slot(tensor, slot) for tensor, slot in zip(tensors, form.inputs, strict=True)]
+        sources = [to_slot(as_host_tensor(tensor), slot) for tensor, slot in zip(tensors, form.inputs, strict=True)]
         results = [empty_for(slot) for slot in form.outputs]
         arena = self._take(unit, form.beats)
         try:

@@ -45,13 +45,14 @@ def empty_for(slot: Slot) -> torch.Tensor:
     if slot.blocked is not None:
         return slot.blocked.empty()
     dtype = slot.dtype if slot.dtype in UNCHANGED else torch.int32 if slot.dtype in _WORDS else torch.float32
-    return torch.empty_strided(slot.shape, slot.strides, dtype=dtype)
+    return torch.empty_strided(slot.shape, slot.strides, dtype=dtype, device=slot.device)
 
 
 def from_slot(raw: torch.Tensor, slot: Slot) -> torch.Tensor:
     """The value of a slot in eager mode's dtype, from what :func:`empty_for` made and the card has filled."""
     if slot.blocked is not None:
-        return torch.empty_strided(slot.shape, slot.strides, dtype=slot.dtype).copy_(slot.blocked.seen(raw, slot.shape))
+        made = torch.empty_strided(slot.shape, slot.strides, dtype=slot.dtype, device=slot.device)
+        return made.copy_(slot.blocked.seen(raw, slot.shape))
     return raw if raw.dtype is slot.dtype else raw.to(slot.dtype)
 
 

@@ -23,6 +23,7 @@ from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.weights import Pack
 from fpga_dynamo.runtime.cards.change import Stamp, memory_of
+from fpga_dynamo.runtime.device_tensors import as_host_tensor
 from fpga_dynamo.runtime.observe import counters
 
 MEBIBYTE = 1 << 20
@@ -136,7 +137,7 @@ class WeightStore:
         current = tuple(stamps[node] for node in pack.sources)
         with entry.lock:
             if entry.stamps != current:
-                self._upload(entry, pack.build(tensors))
+                self._upload(entry, pack.build({node: as_host_tensor(tensors[node]) for node in pack.sources}))
                 entry.stamps = current
                 counters.add(weights_packed=1)
 

@@ -2,8 +2,9 @@
 
 Everybody else knows such units as the emulator runs them, in one process: a launch has one list of commands for
 all of them (each unit's behind the other's), one region of maps, and one of weights. On a card that is a run of each
-unit and of the kernel in which they meet, maps are spread over banks by pages, and each unit has commands and weights
-in a bank of its own (xclbin_build/peers.py). `PeerDriver` stands in front of a driver and makes the one of the other.
+unit and of the kernel that synchronizes them. Maps are spread over banks by pages, and each unit has commands and
+weights in a bank of its own (xclbin_build/peers.py). `PeerDriver` stands in front of a driver and makes the one of the
+other.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class PeerDriver:
         self.name = kernel["name"]
         self.names = {argument["index"]: argument["name"] for argument in kernel["args"]}
         self.indices: Mapping[str, Any] = kernel["peers"]["arguments"]
-        self.meet: str = kernel["peers"]["meet"]
+        self.barrier: str = kernel["peers"]["barrier"]
         self.page: int = kernel["peers"]["page_bytes"]
         self.at_work = threading.Lock()
         """Units that take runs of two launches would wait for each other for ever."""
@@ -57,7 +58,7 @@ class PeerDriver:
         return getattr(self.inner, name)
 
     def kernel(self, device: Any, uuid: Any, _name: str) -> PeerKernel:
-        """All of its units, and what they meet in."""
+        """All of its units, and their barrier."""
         self._opened = PeerKernel(self, device, uuid)
         return self._opened
 
@@ -78,12 +79,12 @@ class PeerDriver:
 
 
 class PeerKernel:
-    """The units' kernels and that in which they meet."""
+    """The kernels of the units and of their barrier."""
 
     def __init__(self, driver: PeerDriver, device: Any, uuid: Any) -> None:
         opened = [driver.inner.kernel(device, uuid, f"{driver.name}:{{{unit}}}") for unit in driver.units]
         self.units: Sequence[Any] = opened
-        self.meet = driver.inner.kernel(device, uuid, driver.meet)
+        self.barrier = driver.inner.kernel(device, uuid, driver.barrier)
 
     def group_id(self, argument: int) -> int:
         """Which of the arguments: several banks of memory, which :class:`_Buffers` knows."""
@@ -195,12 +196,12 @@ class CopiedBuffer(PeerBuffer):
 
 
 class PeerRun:
-    """A run of all units and of what they meet in."""
+    """A run of all units and of their barrier."""
 
     def __init__(self, driver: PeerDriver, kernel: PeerKernel) -> None:
         self._driver = driver
         self._units = [driver.inner.run(unit) for unit in kernel.units]
-        self._meet = driver.inner.run(kernel.meet)
+        self._barrier = driver.inner.run(kernel.barrier)
         self.reads_status = False
         self.error = ""
 
@@ -209,7 +210,7 @@ class PeerRun:
         name = self._driver.names[index]
         indices = self._driver.indices[name]
         if name == "count":
-            self._meet.set_arg(0, value)
+            self._barrier.set_arg(0, value)
         for number, unit in enumerate(self._units):
             if name == "count":
                 unit.set_arg(indices, value)
@@ -240,7 +241,7 @@ class PeerRun:
         return state
 
     def _execute(self, timeout_ms: int) -> Any:
-        runs = {"meet": self._meet} | dict(zip(self._driver.units, self._units, strict=True))
+        runs = {"barrier": self._barrier} | dict(zip(self._driver.units, self._units, strict=True))
         started = []
         state: Any = None
         self.error = ""

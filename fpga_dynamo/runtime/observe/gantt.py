@@ -17,7 +17,7 @@ from fpga_dynamo.runtime.observe.events import ApplicationEvent, CommandEvent, P
 from xclbin_build import atomic_file
 
 
-class Trace(Protocol):
+class DrawnTrace(Protocol):
     """What is drawn: a recorder's events, and the PEs' names in the order of their rows."""
 
     @property
@@ -76,7 +76,7 @@ def picture_format(path: PathLike) -> str:
     return wanted
 
 
-def draw(trace: Trace, path: PathLike, begin: float | None = None, end: float | None = None) -> Path:
+def draw(trace: DrawnTrace, path: PathLike, begin: float | None = None, end: float | None = None) -> Path:
     """Draws the trace from `begin` to `end` (ms) into a file; see :meth:`~fpga_dynamo.trace.gantt`.
 
     Does not touch pyplot's state, so any thread may call it.
@@ -88,7 +88,7 @@ def draw(trace: Trace, path: PathLike, begin: float | None = None, end: float | 
     return path
 
 
-def render(trace: Trace, begin: float | None = None, end: float | None = None) -> Figure:
+def render(trace: DrawnTrace, begin: float | None = None, end: float | None = None) -> Figure:
     """The figure that :func:`draw` saves."""
     tasks, rows = trace.tasks, trace.rows
     starts = [event.start for event in tasks] + [event.arrival for event in trace.applications]

@@ -18,7 +18,7 @@ IDLE = float("-inf")  # when an idle PE became available does not matter, and "l
 LEAST_REMAINING = 1e-6  # seconds; keeps a busy PE's availability in the future
 
 
-class Slot:
+class Occupation:
     """A PE's occupation: the task that it runs and those that queue behind it."""
 
     __slots__ = ("backlog", "expected_end", "pe", "queue", "running")
@@ -43,9 +43,9 @@ class Dispatcher:
             twice = next(name for name in names if names.count(name) > 1)
             raise SchedulerError(f"two processing elements are called {twice!r}: give each its own name")
         self.policy = policy
-        self.slots = {pe: Slot(pe) for pe in self.pes}
+        self.slots = {pe: Occupation(pe) for pe in self.pes}
         self.ready: dict[ReadyTask, None] = {}  # an ordered set
-        self.busy: dict[Slot, None] = {}
+        self.busy: dict[Occupation, None] = {}
         self._available = dict.fromkeys(self.pes, IDLE)
         self.available: Mapping[ProcessingElement, float] = MappingProxyType(self._available)
         self._resources = {pe.resource for pe in self.pes}
@@ -54,7 +54,7 @@ class Dispatcher:
 
     def add(self, pe: ProcessingElement) -> None:
         """One more PE, whose name is not in use."""
-        self.slots[pe] = slot = Slot(pe)
+        self.slots[pe] = slot = Occupation(pe)
         self._available[pe] = IDLE
         self._resources.add(pe.resource)
         self._first.setdefault(pe.resource, slot)
@@ -72,7 +72,7 @@ class Dispatcher:
                 )
         self._runnable.add(graph.requirements)
 
-    def place(self, item: ReadyTask, now: float) -> Slot | Sequence[Assignment]:
+    def place(self, item: ReadyTask, now: float) -> Occupation | Sequence[Assignment]:
         """Where the policy puts `item`, asked about it alone while nothing else is ready.
 
         That is the slot to :meth:`start` it on, or what is to be applied once the item is in `ready`. Like `propose`
@@ -96,7 +96,7 @@ class Dispatcher:
         self.estimate(assignments)
         return assignments
 
-    def decide(self, now: float) -> list[Slot]:
+    def decide(self, now: float) -> list[Occupation]:
         """Let the policy assign ready tasks. Returns the idle slots that got a task to run; other tasks queue.
 
         What the policy raises, and a SchedulerError for what it must not do, come before any task is moved.
@@ -111,7 +111,7 @@ class Dispatcher:
         self._validate(assignments, self.ready)
         return assignments
 
-    def apply(self, assignments: Sequence[Assignment], now: float) -> list[Slot]:
+    def apply(self, assignments: Sequence[Assignment], now: float) -> list[Occupation]:
         """Carries out what `propose` gave. Returns the idle slots that got a task to run; other tasks queue."""
         self.estimate(assignments)
         return self.carry_out(assignments, now)
@@ -121,7 +121,7 @@ class Dispatcher:
         for item, pe in assignments:
             item.estimate = self._estimate(item, pe)
 
-    def carry_out(self, assignments: Sequence[Assignment], now: float) -> list[Slot]:
+    def carry_out(self, assignments: Sequence[Assignment], now: float) -> list[Occupation]:
         """As `apply`, after `estimate`: nothing of the policy's runs."""
         started = []
         for item, pe in assignments:
@@ -173,7 +173,7 @@ class Dispatcher:
                 f"elements are idle"
             )
 
-    def start(self, slot: Slot, item: ReadyTask, now: float) -> None:
+    def start(self, slot: Occupation, item: ReadyTask, now: float) -> None:
         """`item`, whose estimate is known, occupies the idle `slot` from now on."""
         slot.running = item
         slot.expected_end = now + item.estimate
@@ -187,12 +187,12 @@ class Dispatcher:
             if remaining < LEAST_REMAINING:
                 self._available[slot.pe] = now + max(-remaining, LEAST_REMAINING) + slot.backlog
 
-    def occupy(self, slot: Slot, item: ReadyTask, since: float) -> None:
+    def occupy(self, slot: Occupation, item: ReadyTask, since: float) -> None:
         """`item` has been running on the idle `slot` since then, though no policy put it there."""
         item.estimate = self._estimate(item, slot.pe)
         self.start(slot, item, since)
 
-    def release(self, slot: Slot, item: ReadyTask, now: float) -> bool:
+    def release(self, slot: Occupation, item: ReadyTask, now: float) -> bool:
         """`item` no longer occupies `slot`. Returns whether the slot went on with the next task of its queue.
 
         Nothing happens if the slot was taken from the item before (see `Scheduler._lend`).
@@ -219,7 +219,7 @@ class Dispatcher:
                 slot.backlog = sum(item.estimate for item in slot.queue)
                 self._available[slot.pe] = slot.expected_end + slot.backlog
 
-    def restore(self, running: Mapping[Slot, ReadyTask], ready: Iterable[ReadyTask], now: float) -> None:
+    def restore(self, running: Mapping[Occupation, ReadyTask], ready: Iterable[ReadyTask], now: float) -> None:
         """Begins again with these tasks, whatever an exception has left half done; queued tasks are among `ready`."""
         self.busy.clear()
         for slot in self.slots.values():

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fpga_dynamo.runtime.scheduling.dispatch import Slot
+from fpga_dynamo.runtime.scheduling.dispatch import Occupation
 from fpga_dynamo.runtime.task import Frame, ReadyTask, TaskGraph
 from fpga_dynamo.runtime.torch_state import TorchState
 
@@ -53,7 +53,7 @@ class Flight(Frame):
         self.helping = False  # whether the caller runs the frame's next task
         self.kept: list[ReadyTask] = []  # ready, but not yet worth another thread: no policy has seen them
         self.busy_until = arrival  # when the caller is expected to be done with the task that it has
-        self.inbox: tuple[Slot, ReadyTask] | None = None  # what the caller is to run, until it is accounted for
+        self.inbox: tuple[Occupation, ReadyTask] | None = None  # what the caller is to run, until it is accounted for
         self.wake = None
         self.done = bytearray(self.tasks_left)  # 1 for each task that is done
         self.running = 0  # started and not completed tasks

@@ -17,7 +17,7 @@ from typing import Any
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.observe.events import ApplicationEvent, DecisionEvent, TaskEvent
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
-from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
+from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Occupation
 from fpga_dynamo.runtime.scheduling.flight import taken_lock
 from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, TaskGraph
@@ -25,12 +25,14 @@ from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Schedu
 _PR_SET_TIMERSLACK = 29
 
 
-class Instance(Frame):
+class FrameInstance(Frame):
     """A frame that was submitted. `started` and `ended` are times of `time.perf_counter`, None until then."""
 
     __slots__ = ("done", "ended", "running", "started")
 
-    def __init__(self, graph: TaskGraph, values: Any, arrival: float, done: Callable[[Instance], None] | None) -> None:
+    def __init__(
+        self, graph: TaskGraph, values: Any, arrival: float, done: Callable[[FrameInstance], None] | None
+    ) -> None:
         super().__init__(graph, values, arrival)
         self.done = done
         self.started: float | None = None
@@ -40,7 +42,7 @@ class Instance(Frame):
 
 def _count(item: ReadyTask) -> None:
     """Counts a task that starts."""
-    assert isinstance(item.frame, Instance)
+    assert isinstance(item.frame, FrameInstance)
     item.frame.running += 1
 
 
@@ -83,10 +85,12 @@ class RealTime:
             self._threads.append(thread)
             thread.start()
 
-    def submit(self, graph: TaskGraph, values: Any = None, done: Callable[[Instance], None] | None = None) -> Instance:
+    def submit(
+        self, graph: TaskGraph, values: Any = None, done: Callable[[FrameInstance], None] | None = None
+    ) -> FrameInstance:
         """Injects an instance; `done` is called with it, by some thread, when it is over. Returns at once."""
         now = perf_counter()
-        instance = Instance(graph, values, now, done)
+        instance = FrameInstance(graph, values, now, done)
         with self._lock:
             if self._closed:
                 raise SchedulerError("these processing elements are closed: make new ones")
@@ -122,7 +126,7 @@ class RealTime:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _serve(self, slot: Slot, core: int | None) -> None:
+    def _serve(self, slot: Occupation, core: int | None) -> None:
         _sharpen(core)
         wake = self._wakes[slot]
         while True:
@@ -143,11 +147,11 @@ class RealTime:
                 return
 
     def _complete(
-        self, slot: Slot, item: ReadyTask, started: float, stopped: float, error: BaseException | None
+        self, slot: Occupation, item: ReadyTask, started: float, stopped: float, error: BaseException | None
     ) -> ReadyTask | None:
         """Accounts for a task and has the policy go on. Returns the next task of this slot."""
         dispatcher, instance = self._dispatcher, item.frame
-        assert isinstance(instance, Instance) and instance.application is not None
+        assert isinstance(instance, FrameInstance) and instance.application is not None
         self.busy[slot.pe.name] += stopped - started
         instance.running -= 1
         if instance.started is None or started < instance.started:
@@ -175,7 +179,7 @@ class RealTime:
                     self._wakes[other].release()
         return slot.running if follows else None
 
-    def _decide(self, since: float) -> list[Slot]:
+    def _decide(self, since: float) -> list[Occupation]:
         """since: when there began to be something to decide on."""
         dispatcher = self._dispatcher
         waiting = len(dispatcher.ready)
@@ -185,7 +189,7 @@ class RealTime:
             started = dispatcher.decide(begun)
         except Exception as fault:  # the policy's: nobody could run these tasks, so their instances end
             for frame in {item.frame for item in dispatcher.ready}:
-                assert isinstance(frame, Instance)
+                assert isinstance(frame, FrameInstance)
                 self._fail(frame, fault)
                 if frame.running == 0:
                     self._over(frame, perf_counter())
@@ -203,12 +207,12 @@ class RealTime:
             self._recorder.add(DecisionEvent(begun, dispatcher.policy.name, waiting, assigned, took))
         return started
 
-    def _fail(self, instance: Instance, error: BaseException) -> None:
+    def _fail(self, instance: FrameInstance, error: BaseException) -> None:
         if instance.error is None:
             instance.error = error
             self._dispatcher.drop(instance)
 
-    def _over(self, instance: Instance, now: float) -> None:
+    def _over(self, instance: FrameInstance, now: float) -> None:
         instance.ended = now
         self._dispatcher.policy.leave(instance)
         self.in_flight -= 1

@@ -24,7 +24,7 @@ from typing import Any
 from fpga_dynamo._native import bypass, critical_section, run_frame
 from fpga_dynamo.runtime.observe import trace
 from fpga_dynamo.runtime.observe.events import DecisionEvent
-from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
+from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Occupation
 from fpga_dynamo.runtime.scheduling.flight import Flight, taken_lock
 from fpga_dynamo.runtime.scheduling.policies import Assignment, Policy, make_policy
 from fpga_dynamo.runtime.scheduling.worker import Worker
@@ -53,7 +53,7 @@ class Scheduler:
         self._section = critical_section(weakref.WeakMethod(self._repair))
         self._flights: dict[Flight, None] = {}
         self._workers: dict[Worker, None] = {}
-        self._adopted: tuple[Slot, ReadyTask] | None = None  # the direct call in the books
+        self._adopted: tuple[Occupation, ReadyTask] | None = None  # the direct call in the books
         self._idle: dict[ProcessingElement, list[Worker]] = {pe: [] for pe in self.pes}
         self._generation = 0  # counts forks
         self._closed = False
@@ -153,7 +153,7 @@ class Scheduler:
         except Exception as error:  # the policy's fault
             self._fail(flight, error)
             return False
-        if isinstance(placed, Slot):
+        if isinstance(placed, Occupation):
             flight.inbox = placed, item
             dispatcher.start(placed, item, flight.arrival)
             return True
@@ -184,14 +184,14 @@ class Scheduler:
         self._adopted = None
         self._advance(now)
 
-    def _run_in_place(self, slot: Slot, item: ReadyTask) -> None:
+    def _run_in_place(self, slot: Occupation, item: ReadyTask) -> None:
         """Run the frame's only task in the calling thread, with nothing between the task and its caller."""
         item.thread = threading.get_ident()
         started = perf_counter()
         item.task.run(slot.pe, item.frame)
         self._section(self._end_alone, slot, item, started, perf_counter())
 
-    def _end_alone(self, slot: Slot, item: ReadyTask, started: float, stopped: float) -> None:
+    def _end_alone(self, slot: Occupation, item: ReadyTask, started: float, stopped: float) -> None:
         dispatcher, flight = self._dispatcher, item.frame
         assert isinstance(flight, Flight)
         flight.done[0] = 1
@@ -230,7 +230,7 @@ class Scheduler:
 
         Everything that is not done and that nobody has in the inbox is put before the policy again.
         """
-        running: dict[Slot, ReadyTask] = {}
+        running: dict[Occupation, ReadyTask] = {}
         executing: dict[Flight, set[int]] = {flight: set() for flight in self._flights}
         for flight in list(executing):
             if flight.inbox is not None:
@@ -269,7 +269,9 @@ class Scheduler:
                 worker.rouse()
 
     @staticmethod
-    def _count(slot: Slot, item: ReadyTask, running: dict[Slot, ReadyTask], executing: dict[Flight, set[int]]) -> None:
+    def _count(
+        slot: Occupation, item: ReadyTask, running: dict[Occupation, ReadyTask], executing: dict[Flight, set[int]]
+    ) -> None:
         assert isinstance(item.frame, Flight)
         executing.setdefault(item.frame, set()).add(item.index)
         if not item.lent:
@@ -328,11 +330,11 @@ class Scheduler:
         if held:
             self._advance(perf_counter())
 
-    def run_as(self, worker: Worker, slot: Slot, item: ReadyTask) -> None:
+    def run_as(self, worker: Worker, slot: Occupation, item: ReadyTask) -> None:
         """Called by a worker's thread with what is in its inbox."""
         self._run(slot, item, worker)
 
-    def _run(self, slot: Slot, item: ReadyTask, worker: Worker | None = None) -> None:
+    def _run(self, slot: Occupation, item: ReadyTask, worker: Worker | None = None) -> None:
         """Run `item` on `slot`'s PE, as `worker` or as the frame's caller, and account for it."""
         flight, task = item.frame, item.task
         assert isinstance(flight, Flight)
@@ -360,7 +362,7 @@ class Scheduler:
 
     def _complete(
         self,
-        slot: Slot,
+        slot: Occupation,
         item: ReadyTask,
         worker: Worker | None,
         started: float | None,
@@ -441,7 +443,7 @@ class Scheduler:
         except Exception as error:
             self._fail(flight, error)
             return
-        if isinstance(placed, Slot):
+        if isinstance(placed, Occupation):
             dispatcher.start(placed, item, now)
             self._hand_over(placed)
         else:
@@ -470,7 +472,7 @@ class Scheduler:
         for slot in started:
             self._hand_over(slot)
 
-    def _hand_over(self, slot: Slot) -> None:
+    def _hand_over(self, slot: Occupation) -> None:
         """Give a task that just started to its frame's caller if that one waits, else to a thread of the PE."""
         item = slot.running
         assert item is not None

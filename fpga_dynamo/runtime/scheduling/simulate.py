@@ -21,7 +21,7 @@ from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.observe.trace import ApplicationEvent, DecisionEvent, PathLike, TaskEvent, TraceRecorder
 from fpga_dynamo.runtime.scheduling.arrivals import Arrivals, At, check_times
 from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
-from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
+from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Occupation
 from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
 
@@ -107,7 +107,7 @@ def simulate(
     return simulation.run()
 
 
-_Event = Frame | tuple[Slot, float, float] | Callable[[float], None]
+_Event = Frame | tuple[Occupation, float, float] | Callable[[float], None]
 
 
 class _Simulation:
@@ -120,7 +120,7 @@ class _Simulation:
         self.cost = cost
         self.deciding = False  # a round is under way
         self.ticking = False  # the next multiple of the period is among the events
-        self.ended: dict[Slot, float] = {}  # when the last task of a slot did
+        self.ended: dict[Occupation, float] = {}  # when the last task of a slot did
         self.changed: float | None = None  # since when there is something to decide
         self.trace = TraceRecorder(origin=0.0)
         self.trace.declare(dispatcher.pes)
@@ -222,7 +222,7 @@ class _Simulation:
         if self.changed is None or not self.dispatcher.ready:  # until then there was nothing to decide
             self.changed = now
 
-    def _start(self, slot: Slot, now: float) -> None:
+    def _start(self, slot: Occupation, now: float) -> None:
         item = slot.running
         assert item is not None
         self.first_starts.setdefault(item.frame, now)
@@ -234,7 +234,7 @@ class _Simulation:
             )
         self._at(now + seconds, (slot, now, float(seconds)))
 
-    def _complete(self, slot: Slot, started: float, seconds: float, now: float) -> None:
+    def _complete(self, slot: Occupation, started: float, seconds: float, now: float) -> None:
         item = slot.running
         assert item is not None
         frame, pe, task = item.frame, slot.pe, item.task

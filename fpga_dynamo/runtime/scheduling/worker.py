@@ -6,7 +6,7 @@ import threading
 from typing import Protocol
 
 from fpga_dynamo._native import repeat
-from fpga_dynamo.runtime.scheduling.dispatch import Slot
+from fpga_dynamo.runtime.scheduling.dispatch import Occupation
 from fpga_dynamo.runtime.scheduling.flight import taken_lock
 from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
@@ -14,7 +14,7 @@ from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 class Employer(Protocol):
     """A scheduler, as far as its workers know it."""
 
-    def run_as(self, worker: Worker, slot: Slot, item: ReadyTask) -> None: ...
+    def run_as(self, worker: Worker, slot: Occupation, item: ReadyTask) -> None: ...
     def worker_failed(self, worker: Worker, error: BaseException) -> None: ...
 
 
@@ -28,7 +28,7 @@ class Worker:
 
     def __init__(self, pe: ProcessingElement) -> None:
         self.pe = pe
-        self.inbox: tuple[Employer, Slot, ReadyTask] | None = None
+        self.inbox: tuple[Employer, Occupation, ReadyTask] | None = None
         self.wake = taken_lock()
         self.dismissed = False
         self.started = False

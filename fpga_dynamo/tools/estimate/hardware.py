@@ -31,7 +31,7 @@ class EstimateError(FpgaError):
 
 
 @dataclass(frozen=True)
-class Card:
+class EstimatedCard:
     """A design with one engine. recipe, platform: names or files of the design. fitted: whether the memory's figures
     were fitted to the cycle simulator."""
 
@@ -46,7 +46,7 @@ class Card:
         return self.engine.platform.clock_hz / 1e6
 
 
-def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
+def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> EstimatedCard:
     """The platform's card with so many of the recipe's engine; of none named the platform's own of that type.
 
     Raises EstimateError for an unknown platform or recipe, and a recipe without an engine of that type.
@@ -79,7 +79,7 @@ def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
     of_host = Platform.from_manifest(found.table())
     memory = memory_of(found.name, found.speeds)
     target = EngineTarget(name, sizes_of(asdict(own[0])), memory, of_host, max(units, design.peers))
-    return Card(chosen, platform, design, target, found.name in FITTED)
+    return EstimatedCard(chosen, platform, design, target, found.name in FITTED)
 
 
 def _cards() -> list[str]:
@@ -100,7 +100,7 @@ def _own(platform: str, dtype: str) -> str:
 
 
 @dataclass(frozen=True)
-class Resources:
+class DesignResources:
     """What the design takes. fits: None if that is not known. basis: what the figures rest on."""
 
     used: dict[str, float]
@@ -110,7 +110,7 @@ class Resources:
     basis: str
 
 
-def resources(design: Design, *, sizes_only: bool) -> Resources:
+def resources(design: Design, *, sizes_only: bool) -> DesignResources:
     """The estimate of xclbin_build. sizes_only: of arrays and memories, at once; else with the logic, which is counted
     from the sources by clang 19 in half a minute, and kept for the next time."""
     if sizes_only:
@@ -125,8 +125,8 @@ def resources(design: Design, *, sizes_only: bool) -> Resources:
     return _resources(found, found["fits"], basis)
 
 
-def _resources(found: dict[str, Any], fits: bool | None, basis: str) -> Resources:
-    return Resources(found["used"], found["available"], fits, tuple(found["problems"]), basis)
+def _resources(found: dict[str, Any], fits: bool | None, basis: str) -> DesignResources:
+    return DesignResources(found["used"], found["available"], fits, tuple(found["problems"]), basis)
 
 
 def _kept(design: Design) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Link:
 
 
 def links(program: EngineProgram, design: Design) -> tuple[Link, ...]:
-    """Of a sequencer with these cores beside the engine; what no core takes is missing. Largest savings first."""
+    """Of a sequencer with these cores beside the engine; what no core supports is missing. Largest savings first."""
     full = elaborate(recipes.load(_ALL_CORES), design.platform)
     target = Target.from_manifest("", manifest.describe(full, "emu", ""))
     graph = GraphInfo(program.graph.module, target, program.graph.static_inputs)

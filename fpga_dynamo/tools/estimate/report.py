@@ -14,18 +14,18 @@ from fpga_dynamo.ir.weights import NotExactError
 from fpga_dynamo.quantize.specs import Scales
 from fpga_dynamo.tools.estimate import hardware, model
 from fpga_dynamo.tools.estimate.accuracy import Error
-from fpga_dynamo.tools.estimate.counting import Counted, EngineCard, SharedCard, counted
 from fpga_dynamo.tools.estimate.figures import Figures, HostNode, figures, modelled
-from fpga_dynamo.tools.estimate.hardware import EstimateError, Resources
+from fpga_dynamo.tools.estimate.hardware import DesignResources, EstimateError
 from fpga_dynamo.tools.estimate.linking import Link, links
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
+from fpga_dynamo.tools.estimate.simulation import Counted, EngineCard, SharedCard, counted
 
 _ROWS = 20
 """Layers that a table shows."""
 
 
 @dataclass(frozen=True)
-class Counting:
+class Simulation:
     """What the cycle simulator adds to the estimate.
 
     model_ms: the cost model's latency.
@@ -55,10 +55,10 @@ class Report:
     calibration: str
     clock_mhz: float
     figures: Figures
-    resources: Resources
+    resources: DesignResources
     links: tuple[Link, ...]
     basis: dict[str, str]
-    counted: Counting | None = None
+    counted: Simulation | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """In types that JSON knows; `figures` are keys of their own."""
@@ -101,13 +101,13 @@ def estimate(
     if not any(program.lists.launches):
         node = max(program.left, key=macs)
         raise EstimateError(f"the engine supports no node of '{name}': {node.name}: {program.left[node]}")
-    times, moved, counting = modelled(program), None, None
+    times, moved, simulation = modelled(program), None, None
     if simulate:
         modelled_ms = sum(launch[-1] for launch in times if launch) / card.engine.platform.clock_hz * 1e3
         found = _counted(program, card, given)
         times, moved = [[float(end) for end in launch] for launch in found.ends], found.moved
         stalls = {cause: cycles / card.mhz / 1e3 for cause, cycles in found.stalls.items() if cycles}
-        counting = Counting(modelled_ms, stalls, found.values, dict(found.differences), dict(found.errors))
+        simulation = Simulation(modelled_ms, stalls, found.values, dict(found.differences), dict(found.errors))
     return Report(
         name,
         dtype,
@@ -121,11 +121,11 @@ def estimate(
         hardware.resources(card.design, sizes_only=sizes_only),
         links(program, card.design),
         _basis(card, simulate),
-        counting,
+        simulation,
     )
 
 
-def _counted(program: EngineProgram, card: hardware.Card, given: model.Model) -> Counted:
+def _counted(program: EngineProgram, card: hardware.EstimatedCard, given: model.Model) -> Counted:
     try:
         units = program.engine.units
         on = SharedCard(card.engine, card.platform) if units > 1 else EngineCard(card.recipe, card.platform)
@@ -134,7 +134,7 @@ def _counted(program: EngineProgram, card: hardware.Card, given: model.Model) ->
         raise EstimateError(f"the engine cannot hold a parameter of '{given.name}': {error}") from error
 
 
-def _basis(card: hardware.Card, simulate: bool) -> dict[str, str]:
+def _basis(card: hardware.EstimatedCard, simulate: bool) -> dict[str, str]:
     """What each figure rests on."""
     memory = "fitted to the cycle simulator" if card.fitted else "a guess from the bandwidth of the bank"
     model_says = (
@@ -194,7 +194,7 @@ def show(found: Report) -> None:
         console.print(f"{name}: {words}", markup=False)
 
 
-def _compared(of: Counting) -> str:
+def _compared(of: Simulation) -> str:
     if of.errors:
         worst = max(of.errors.values(), key=lambda error: error.card)
         return (

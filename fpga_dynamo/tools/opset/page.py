@@ -10,7 +10,7 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.ops.host import short
 from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.tools.opset import conditions
-from fpga_dynamo.tools.opset.table import Row, core_aten, rows
+from fpga_dynamo.tools.opset.table import OperatorRow, core_aten, rows
 
 _HEAD = """\
 # Operators
@@ -69,12 +69,12 @@ def check_page(path: Path, target: Target) -> bool:
     return path.exists() and path.read_text(encoding="utf-8", errors="replace") == page(target)
 
 
-def _ops(table: Iterable[Row]) -> list[str]:
+def _ops(table: Iterable[OperatorRow]) -> list[str]:
     lines = ["\n| op | where | dtypes | core | pattern | reason |\n| --- | --- | --- | --- | --- | --- |\n"]
     return [*lines, *(_line(row) for row in table)]
 
 
-def _line(row: Row) -> str:
+def _line(row: OperatorRow) -> str:
     names = [", ".join(items) for items in (row.dtypes, row.cores, row.patterns)]
     return f"| `{row.op}` | {row.where} | {names[0]} | {names[1]} | {names[2]} | {_cell(row.why)} |\n"
 

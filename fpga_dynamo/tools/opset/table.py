@@ -40,8 +40,8 @@ OTHER_RECIPES = ("signal",)
 
 
 @dataclass(frozen=True)
-class Row:
-    """One op. where: PL, in parts, view, constant or PS; dtypes of operands that the card takes; cores and patterns
+class OperatorRow:
+    """One op. where: PL, in parts, view, constant or PS; dtypes of operands that the card supports; cores and patterns
     that run it; why it stays on the PS, or how it comes about that nothing is left to decide."""
 
     op: str
@@ -72,7 +72,7 @@ def with_all_cores(target: Target) -> Target:
     return replace(target, kernels=kernels)
 
 
-def rows(target: Target) -> list[Row]:
+def rows(target: Target) -> list[OperatorRow]:
     """Every op of the core ATen set and every other op that lowering knows, by name, for :data:`OTHER_RECIPES` too.
 
     Raises :class:`FpgaError` for an op that nothing decides on.
@@ -91,21 +91,22 @@ def rows(target: Target) -> list[Row]:
     return sorted(made, key=lambda row: row.op.lower())
 
 
-def _row(op: OpOverload, target: Target, everywhere: Target) -> Row:
+def _row(op: OpOverload, target: Target, everywhere: Target) -> OperatorRow:
     name = short(op)
     takers = [pattern for pattern in TABLE.patterns() if op in pattern.anchors]
     if takers and _reads_tensors(op):
         return _on_card(op, takers, target, everywhere)
     if op in DECOMPOSITIONS and op not in LAID_OUT:
-        return Row(
+        return OperatorRow(
             name, "in parts", why="AOTAutograd decomposes it by a rule of fpga_dynamo; this list has every resulting op"
         )
     if op in FILLED:
-        return Row(name, "constant", why="it reads only the size of its input: evaluated with the weights")
+        return OperatorRow(name, "constant", why="it reads only the size of its input: evaluated with the weights")
     if shows_operand(op):
-        return Row(name, "view", why="strides and an offset; no command")
+        return OperatorRow(name, "view", why="strides and an offset; no command")
     if op in IDENTITY_TARGETS:
-        return Row(name, "view", why="values on the card are never changed in place, so a copy is the same value")
+        why = "values on the card are never changed in place, so a copy is the same value"
+        return OperatorRow(name, "view", why=why)
     return next(_elsewhere(op))
 
 
@@ -113,7 +114,7 @@ def _reads_tensors(op: OpOverload) -> bool:
     return any("Tensor" in str(argument.type) for argument in schema(op).arguments)
 
 
-def _on_card(op: OpOverload, takers: list[Pattern], target: Target, everywhere: Target) -> Row:
+def _on_card(op: OpOverload, takers: list[Pattern], target: Target, everywhere: Target) -> OperatorRow:
     taken = []
     for dtype in DTYPES:
         made = probe(op, dtype, everywhere)
@@ -128,14 +129,14 @@ def _on_card(op: OpOverload, takers: list[Pattern], target: Target, everywhere: 
     cores = dict.fromkeys(core for pattern in takers for core in sorted(pattern.opcodes - {"move"} or {"move"}))
     usual = any(target.kernels_for(pattern.opcodes) for pattern in takers)
     why = "" if usual else f"by a recipe that has the core: {', '.join(OTHER_RECIPES)}"
-    return Row(short(op), "PL", tuple(taken), tuple(cores), tuple(pattern.name for pattern in takers), why)
+    return OperatorRow(short(op), "PL", tuple(taken), tuple(cores), tuple(pattern.name for pattern in takers), why)
 
 
-def _elsewhere(op: OpOverload) -> Iterator[Row]:
+def _elsewhere(op: OpOverload) -> Iterator[OperatorRow]:
     """What holds of an op that no pattern matches, the most telling first."""
 
-    def answer(where: str, why: str) -> Row:
-        return Row(short(op), where, why=why)
+    def answer(where: str, why: str) -> OperatorRow:
+        return OperatorRow(short(op), where, why=why)
 
     signature = schema(op)
     if not any("Tensor" in str(result.type) for result in signature.returns) and short(op) not in REASONS:

@@ -21,13 +21,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fpga_dynamo.tools.soc.system import Compiled, System
+from fpga_dynamo.tools.soc.system import SimulatorInput, System
 
 _ROUNDS = 400
 Array = npt.NDArray[np.float64]
 
 
-def prices(system: System, applications: Sequence[Compiled], shares: Sequence[float]) -> Array:
+def prices(system: System, applications: Sequence[SimulatorInput], shares: Sequence[float]) -> Array:
     """Prices by kind that make the bound on throughput low: multiplicative weights on the kinds' loads."""
     counts = np.array([unit.count for unit in system.units], dtype=float)
     costs = np.concatenate([np.array(one.totals).reshape(-1, len(counts)) for one in applications])
@@ -54,12 +54,12 @@ def prices(system: System, applications: Sequence[Compiled], shares: Sequence[fl
     return best
 
 
-def priced_work(compiled: Compiled, price: Array) -> float:
+def priced_work(compiled: SimulatorInput, price: Array) -> float:
     costs = np.array(compiled.totals).reshape(-1, len(price))
     return float(np.where(np.isfinite(costs), costs * price, np.inf).min(axis=1).sum())
 
 
-def capacity(system: System, applications: Sequence[Compiled], shares: Sequence[float]) -> float:
+def capacity(system: System, applications: Sequence[SimulatorInput], shares: Sequence[float]) -> float:
     """Applications a second that can be served for long, at most, in the mix that `shares` say."""
     price = prices(system, applications, shares)
     total = sum(shares)
@@ -68,7 +68,7 @@ def capacity(system: System, applications: Sequence[Compiled], shares: Sequence[
 
 
 def least_response(
-    system: System, applications: Sequence[Compiled], shares: Sequence[float], times: Array, which: Sequence[int]
+    system: System, applications: Sequence[SimulatorInput], shares: Sequence[float], times: Array, which: Sequence[int]
 ) -> float:
     """A lower bound of the mean response to arrivals of application `which[i]` at `times[i]`, seconds."""
     if not len(times):

@@ -14,7 +14,7 @@ from rich.table import Table
 from xclbin_build.arguments import MOST_SEED, output_file, output_folder, positive_number, whole
 
 if TYPE_CHECKING:
-    from fpga_dynamo.tools.soc.outcome import Run
+    from fpga_dynamo.tools.soc.outcome import RunOutcome
     from fpga_dynamo.tools.soc.system import System
 
 DONE, SOME_RUNS_FAILED = 0, 1
@@ -109,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _show(run: Run, system: System, policy: str, clock: str) -> None:
+def _show(run: RunOutcome, system: System, policy: str, clock: str) -> None:
     import numpy as np
 
     table = Table(title=escape(f"{system.title}, {policy}, {clock}"))

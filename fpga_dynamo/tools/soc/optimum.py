@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fpga_dynamo.tools.soc.system import Compiled, System
+from fpga_dynamo.tools.soc.system import SimulatorInput, System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.workload import Arrivals
 
@@ -32,7 +32,11 @@ class Optimum:
 
 
 def optimum(
-    system: System, applications: Sequence[Compiled], arrivals: Arrivals, seconds: float = 10.0, workers: int = 8
+    system: System,
+    applications: Sequence[SimulatorInput],
+    arrivals: Arrivals,
+    seconds: float = 10.0,
+    workers: int = 8,
 ) -> Optimum:
     """Searches for `seconds` at most. StudyError without OR-tools, for cases that are too large, or with crossings."""
     try:

@@ -14,7 +14,7 @@ from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 from fpga_dynamo.runtime.scheduling.simulate import simulate, stated_duration, varied_duration
 from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.graphs import task_graph
-from fpga_dynamo.tools.soc.outcome import Run, energy, processing_elements
+from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.watchdog import limited
@@ -31,8 +31,14 @@ def find_policy(name: str) -> Policy:
 
 
 def simulate_other(
-    system: System, workload: Workload, policy: str, seed: int, cost: DecisionCost, trace: bool, arrivals: Arrivals
-) -> Run:
+    system: System,
+    workload: Workload,
+    policy: str,
+    seed: int,
+    cost: DecisionCost,
+    trace: bool,
+    arrivals: Arrivals,
+) -> RunOutcome:
     """See `virtual.simulate`; a decision is counted as a look at each pair of a ready task and a processing element.
 
     Durations that vary are drawn in the order of the tasks' starts, so they differ between policies.
@@ -68,7 +74,7 @@ def simulate_other(
     count = len(elements)
     deciding = sum(cost.seconds(rule.evaluations(one.queued, count), one.assigned) for one in decisions)
     compiled = [system.compiled(application) for application in workload.applications]
-    return Run(
+    return RunOutcome(
         [graph.name for graph in graphs],
         arrivals,
         np.array([event.start for event in ordered]),

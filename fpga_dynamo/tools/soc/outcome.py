@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOutcome:
     """What a run gave, in virtual or in real time. Times in seconds."""
 
     applications: Sequence[str]

@@ -23,12 +23,12 @@ from fpga_dynamo.runtime.application import Application
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
 from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
 from fpga_dynamo.runtime.scheduling.policies import Policy
-from fpga_dynamo.runtime.scheduling.realtime import Instance, RealTime, check_cores
+from fpga_dynamo.runtime.scheduling.realtime import FrameInstance, RealTime, check_cores
 from fpga_dynamo.runtime.task import ProcessingElement, Task, TaskGraph
 from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.graphs import can_run, pace, task_graph
 from fpga_dynamo.tools.soc.others import find_policy
-from fpga_dynamo.tools.soc.outcome import Run, energy, processing_elements
+from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.workload import Arrivals, Workload
@@ -49,7 +49,7 @@ def run_real(
     paced: bool = False,
     trace: bool = False,
     arrivals: Arrivals | None = None,
-) -> Run:
+) -> RunOutcome:
     """Runs the workload in real time and waits for its end.
 
     OptionError if tasks are to run on more processor cores than this process may use. What a task raises is raised
@@ -62,7 +62,7 @@ def run_real(
     arrivals = arrivals or workload.arrivals(rate or workload.rate, seed)
     recorder = TraceRecorder() if trace else None
     over = [math.nan] * len(arrivals.times)
-    instances: list[Instance | None] = [None] * len(over)
+    instances: list[FrameInstance | None] = [None] * len(over)
     failed: list[BaseException] = []
     policy = system.policy if policy is None else policy
     rule = find_policy(policy) if isinstance(policy, str) else policy
@@ -86,7 +86,7 @@ def run_real(
     compiled = [system.compiled(application) for application in workload.applications]
     first, end = float(injected[0]) if len(injected) else 0.0, float(ended.max()) if len(ended) else 0.0
     busy = elements.busy
-    return Run(
+    return RunOutcome(
         names,
         Arrivals(injected, arrivals.which),
         started,
@@ -112,12 +112,12 @@ def _inject(
     elements: RealTime,
     graphs: Sequence[TaskGraph],
     arrivals: Arrivals,
-    instances: list[Instance | None],
+    instances: list[FrameInstance | None],
     failed: list[BaseException],
 ) -> float:
     """Submits each instance at its time, from a thread of its own. Returns the time that arrivals count from."""
 
-    def done(instance: Instance) -> None:
+    def done(instance: FrameInstance) -> None:
         instance.values = None  # results are not kept
         if instance.error is not None:
             failed.append(instance.error)

@@ -35,7 +35,7 @@ import numpy as np
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.tools.soc.bounds import capacity
 from fpga_dynamo.tools.soc.others import find_policy
-from fpga_dynamo.tools.soc.outcome import Run
+from fpga_dynamo.tools.soc.outcome import RunOutcome
 from fpga_dynamo.tools.soc.provenance import digest, made_again, made_by, of_policy
 from fpga_dynamo.tools.soc.result_files import Table, prune
 from fpga_dynamo.tools.soc.statistics import is_steady
@@ -66,7 +66,7 @@ class Point:
 
 @dataclass(frozen=True)
 class RunRow(Point):
-    """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.Run`."""
+    """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.RunOutcome`."""
 
     instances: int
     capacity: float
@@ -238,7 +238,7 @@ class Sweep:
 
 
 def rows(
-    run: Run, system: System, point: Point, most: float, unloaded: float, warm_up: float
+    run: RunOutcome, system: System, point: Point, most: float, unloaded: float, warm_up: float
 ) -> tuple[RunRow, list[ApplicationRow]]:
     """What a run's tables say of it."""
     # What arrives first finds an empty system. It counts for what units did, and not for responses.

@@ -50,7 +50,7 @@ ACCELERATOR_WATTS = 1.5, 0.3
 
 
 @dataclass(frozen=True)
-class Units:
+class UnitGroup:
     """Processing elements of one kind. `kind` is unique in a system; tasks state seconds for `of`."""
 
     kind: str
@@ -79,7 +79,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class SimulatorInput:
     """An application on a system: what the simulator takes. Rows are tasks, columns the system's kinds."""
 
     application: Application
@@ -112,7 +112,7 @@ class System:
     def __init__(self, description: Mapping[str, Any]) -> None:
         known_keys("system", description, SYSTEM_KEYS)
         self.name = text("system", description, "name", "")
-        self.units: tuple[Units, ...] = tuple(
+        self.units: tuple[UnitGroup, ...] = tuple(
             [
                 *_units("cpus", table("system", description, "cpus"), is_cpu=True),
                 *_units("accelerators", table("system", description, "accelerators"), is_cpu=False),
@@ -130,10 +130,10 @@ class System:
         if "period" in scheduler:
             self.decision = replace(self.decision, period=number("scheduler", scheduler, "period", 0.0))
         self.description = description
-        self._compiled: dict[int, Compiled] = {}
+        self._compiled: dict[int, SimulatorInput] = {}
 
     @cached_property
-    def pes(self) -> list[tuple[str, Units]]:
+    def pes(self) -> list[tuple[str, UnitGroup]]:
         """Each processing element's name, with its units."""
         return [(f"{unit.kind}_{i + 1}", unit) for unit in self.units for i in range(unit.count)]
 
@@ -169,14 +169,14 @@ class System:
                 )
         return unused
 
-    def compiled(self, application: Application) -> Compiled:
-        """The application as this system's simulator takes it; StudyError if no unit can run one of its tasks."""
+    def compiled(self, application: Application) -> SimulatorInput:
+        """The application as this system's simulator has it; StudyError if no unit can run one of its tasks."""
         found = self._compiled.get(id(application))
         if found is None:
             found = self._compiled[id(application)] = self._compile(application)
         return found
 
-    def _compile(self, application: Application) -> Compiled:
+    def _compile(self, application: Application) -> SimulatorInput:
         out_bytes = [task.to_host for task in application.tasks]
         for task in application.tasks:
             for edge in task.dependencies:
@@ -205,7 +205,7 @@ class System:
             [[edge.task for edge in task.dependencies] for task in application.tasks],
             crossing,
         )
-        return Compiled(application, model, stated, fixed)
+        return SimulatorInput(application, model, stated, fixed)
 
 
 def decision_cost(value: Any) -> DecisionCost:
@@ -230,8 +230,8 @@ def _transfer(values: Mapping[str, Any]) -> Transfer:
     return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, resident)
 
 
-def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
-    units: list[Units] = []
+def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[UnitGroup]:
+    units: list[UnitGroup] = []
     for name, value in counts.items():
         variants = value if isinstance(value, list) else [value]
         for variant in variants:
@@ -254,7 +254,7 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
             if label in {unit.kind for unit in units}:
                 raise StudyError(f"{where}.{name} is given twice with the same clock: add up the counts")
             units.append(
-                Units(
+                UnitGroup(
                     label,
                     name,
                     count,

@@ -10,7 +10,7 @@ from fpga_dynamo.runtime.observe.trace import ApplicationEvent, DecisionEvent, T
 from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
 from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.others import simulate_other
-from fpga_dynamo.tools.soc.outcome import Run, energy, processing_elements
+from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_elements
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 
@@ -28,7 +28,7 @@ def simulate(
     trace: bool = False,
     arrivals: Arrivals | None = None,
     bound: bool = True,
-) -> Run:
+) -> RunOutcome:
     """Runs the workload; what is not given is what the system and the workload say. Same arguments, same run.
 
     bound: whether to compute the lower bound of the mean response, which takes longer than a short run; else it is 0.
@@ -55,7 +55,7 @@ def simulate(
     first = float(arrivals.times[0]) if len(arrivals.times) else 0.0
     end = max(float(out["end"]), first)
     names = [application.name for application in workload.applications]
-    return Run(
+    return RunOutcome(
         names,
         arrivals,
         out["started"],

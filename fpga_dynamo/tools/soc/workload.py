@@ -56,7 +56,7 @@ MOST_INSTANCES, MOST_SEEDS, MOST_SIGMA = 10_000_000, 10_000, 10.0
 
 
 @dataclass(frozen=True)
-class Source:
+class ArrivingApplication:
     """An application and how its instances arrive."""
 
     application: Application
@@ -85,7 +85,7 @@ class Workload:
         values = {key: value for key, value in description.items() if key != "application"}
         self._take([_source(number_, row, folder) for number_, row in enumerate(rows)], values)
 
-    def _take(self, sources: list[Source], description: Mapping[str, Any]) -> None:
+    def _take(self, sources: list[ArrivingApplication], description: Mapping[str, Any]) -> None:
         self.sources = sources
         names = [source.application.name for source in self.sources]
         for name in names:
@@ -103,13 +103,13 @@ class Workload:
         self.tail = number("workload", description, "tail", 0.0, MOST_SIGMA)
 
     @classmethod
-    def of(cls, sources: Sequence[Source], **values: Any) -> Workload:
+    def of(cls, sources: Sequence[ArrivingApplication], **values: Any) -> Workload:
         """A workload of sources that are there already; values: as in a table, but for the applications."""
         made = cls.__new__(cls)
         made._take(list(sources), values)
         return made
 
-    def with_sources(self, sources: Sequence[Source]) -> Workload:
+    def with_sources(self, sources: Sequence[ArrivingApplication]) -> Workload:
         """The same workload of other applications."""
         made = copy.copy(self)
         made.sources = list(sources)
@@ -158,7 +158,9 @@ def _seeds(description: Mapping[str, Any]) -> list[int]:
     return [whole("workload", {"seeds": seed}, "seeds", 0, 0, 2**63 - 1) for seed in seeds]
 
 
-def _stream(index: int, source: Source, rate: float, generator: random.Random) -> Iterator[tuple[float, int]]:
+def _stream(
+    index: int, source: ArrivingApplication, rate: float, generator: random.Random
+) -> Iterator[tuple[float, int]]:
     """Times of a source's arrivals, ascending, each with the source's number; only a trace ends."""
     if source.kind == "trace":
         yield from ((time, index) for time in source.trace)
@@ -173,7 +175,7 @@ def _stream(index: int, source: Source, rate: float, generator: random.Random) -
             yield from itertools.repeat((time, index), source.burst)
 
 
-def _source(index: int, row: Any, folder: Path) -> Source:
+def _source(index: int, row: Any, folder: Path) -> ArrivingApplication:
     where = f"application {index + 1}"
     if not isinstance(row, Mapping):
         raise StudyError(f"{where} must be a table with one of {', '.join(_SOURCES)}, not {shown(row)}")
@@ -195,12 +197,13 @@ def _source(index: int, row: Any, folder: Path) -> Source:
         raise StudyError(f"{where}: a share must be greater than 0")
     arrivals = row.get("arrivals", "poisson")
     if arrivals in ("poisson", "periodic"):
-        return Source(application, share, str(arrivals))
+        return ArrivingApplication(application, share, str(arrivals))
     if isinstance(arrivals, Mapping) and set(arrivals) == {"bursts"}:
         burst = whole(where, arrivals, "bursts", 1, 1, MOST_INSTANCES)
-        return Source(application, share, "bursts", burst)
+        return ArrivingApplication(application, share, "bursts", burst)
     if isinstance(arrivals, Mapping) and set(arrivals) == {"trace"}:
-        return Source(application, share, "trace", trace=_trace(where, folder / text(where, arrivals, "trace", "")))
+        trace = _trace(where, folder / text(where, arrivals, "trace", ""))
+        return ArrivingApplication(application, share, "trace", trace=trace)
     raise StudyError(
         f"{where}: arrivals must be 'poisson', 'periodic', {{bursts = N}} or {{trace = FILE}}, not {shown(arrivals)}"
     )

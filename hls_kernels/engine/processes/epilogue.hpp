@@ -52,15 +52,15 @@ struct entries_t {
     element_t of[ENTRIES_A_WORD];
 };
 struct table_copies_t {
-    laws_t laws;
+    tails_t tails;
     entries_t last[TABLE_COPIES][FUNCTION_ENTRIES / ENTRIES_A_WORD];
 };
 struct lane_table {
-    const laws_t& laws;
+    const tails_t& tails;
     const entries_t* entry;
     element_t operator()(element_t x) const {
 #pragma HLS inline
-        return function_of(x, laws, [&](int at) {
+        return function_of(x, tails, [&](int at) {
             const entries_t entries = entry[at / ENTRIES_A_WORD];
             return entries.of[at % ENTRIES_A_WORD];
         });
@@ -68,7 +68,7 @@ struct lane_table {
 };
 
 inline void copy_table(table_stream& in, table_copies_t& tables) {
-    tables.laws = laws_of(in.read());
+    tables.tails = tails_of(in.read());
     constexpr int BYTES = ENTRIES_A_WORD * ELEMENT_BYTES, WORDS_A_LINE = LINE_BYTES / BYTES;
     line_t line;
     PIPELINED(copy_function_entries) for (number<11> n = 0; n < FUNCTION_ENTRIES / ENTRIES_A_WORD; n++) {
@@ -90,7 +90,7 @@ inline void copy_table(table_stream& in, table_copies_t& tables) {
         }
     }
 }
-inline lane_table last_table(const table_copies_t& tables, int lane) { return {tables.laws, tables.last[lane / 2]}; }
+inline lane_table last_table(const table_copies_t& tables, int lane) { return {tables.tails, tables.last[lane / 2]}; }
 inline lane_table middle_table(const table_copies_t& tables, int lane) { return last_table(tables, lane); }
 #else
 struct table_copies_t {};
@@ -157,7 +157,7 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], short_s
                 const sum_t sum = ROW_SUMS ? add_sums(own, of_pixel) : own;
                 const lane_table middle = middle_table(tables, e * CHANNELS + o);
                 const lane_table last = last_table(tables, e * CHANNELS + o);
-                const finished_t y = finish(sum, scale.of[o], bias.of[o], other[e].lane[o], c, middle, last);
+                const epilogue_result_t y = finish(sum, scale.of[o], bias.of[o], other[e].lane[o], c, middle, last);
                 words[e].lane[o] = y.element;
                 if (e == 0) set_bits32(line, o, y.bits);
             }
@@ -184,8 +184,8 @@ inline void epilogue(job_stream<epilogue_fields>& jobs, uint32_t count, sums_str
 #elif ENGINE_FUNCTIONS
 #pragma HLS array_partition variable = tables.last dim = 1 complete
 #pragma HLS bind_storage variable = tables.last type = ram_t2p impl = bram
-#pragma HLS array_partition variable = tables.laws.law complete
-#pragma HLS array_partition variable = tables.laws.infinite complete
+#pragma HLS array_partition variable = tables.tails.of complete
+#pragma HLS array_partition variable = tables.tails.infinite complete
 #endif
     uint32_t held = NO_OPERAND;
 epilogue_commands:

@@ -39,7 +39,7 @@ inline void load_input(job_stream<input_fields>& jobs, uint32_t count, input_arg
                        peer_side& peers, beat_stream& out, vector_side& vector) {
     input_use_t maps(ports);
     progress_t progress;
-    heard_t heard;
+    peer_progress_t peer_progress;
     turns_t started = 0;  // windows since the list began
 input_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
@@ -48,9 +48,9 @@ input_commands:
         sim::command(i);
         if (CUS > 1 && i > PEERS_AHEAD) {
             progress.until(done, i - PEERS_AHEAD, ALL_PIXELS);
-            heard.until(peers.input, i - PEERS_AHEAD);
+            peer_progress.until(peers.input, i - PEERS_AHEAD);
         }
-        if (job.vector) load_vector_input(vector, maps, done, progress, peers, heard, started);
+        if (job.vector) load_vector_input(vector, maps, done, progress, peers, peer_progress, started);
         if (job.idle) started = started + 1;  // store says something of it
         if (!job.runs) continue;
         const mac_command& c = job.c;
@@ -73,7 +73,7 @@ input_commands:
                     progress.at_most_ahead(done, started, WINDOWS_AHEAD);
                     if (c.input_after) {
                         progress.until(done, i - c.input_after, pixels_needed(job, rows));
-                        if (c.peers & PEERS_INPUT) heard.until(peers.input, i - c.input_after);
+                        if (c.peers & PEERS_INPUT) peer_progress.until(peers.input, i - c.input_after);
                     }
                     started = started + 1;
                     // Planes that are read whole follow each other.

@@ -43,8 +43,8 @@ map_bursts:
 
 typedef number<PIXEL_BITS + 2> beats_t;
 
-// A burst that has been asked for.
-struct asked_t {
+// A burst that has been requested.
+struct requested_burst_t {
     count_t lines, pixels;
     ap_uint<1> block;
 };
@@ -54,7 +54,7 @@ inline void read_tiles(input_port_t& maps, uint32_t residual, uint32_t sums, con
                        const places_of_pass& places, line_stream out[BLOCKS], short_stream sums_out[BLOCKS]) {
     const mac_command& c = job.c;
     tile_walk walk(job, at, places, false, has_sums(c));
-    asked_t asked[AHEAD];
+    requested_burst_t asked[AHEAD];
     ap_uint<bits_for(AHEAD)> last = 0, first = 0;
     number<bits_for(AHEAD + 1)> waiting = 0;
     line_t line = {};
@@ -72,7 +72,7 @@ residual_bursts:
             waiting = waiting + 1;
             if (walk.more() && waiting < AHEAD) continue;
         }
-        const asked_t b = asked[first];
+        const requested_burst_t b = asked[first];
         first = first + 1;
         waiting = waiting - 1;
         if (has_residual(c)) {
@@ -105,7 +105,7 @@ inline void load_residual(job_stream<residual_fields>& jobs, uint32_t count, inp
                           vector_side& vector) {
     input_use_t maps(ports);
     progress_t progress;
-    heard_t heard;
+    peer_progress_t peer_progress;
 residual_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
 #pragma HLS loop_tripcount min = 0 max = MOST_COMMANDS
@@ -113,9 +113,9 @@ residual_commands:
         sim::command(i);
         if (CUS > 1 && i > PEERS_AHEAD) {
             progress.until(done, i - PEERS_AHEAD, ALL_PIXELS);
-            heard.until(peers.residual, i - PEERS_AHEAD);
+            peer_progress.until(peers.residual, i - PEERS_AHEAD);
         }
-        if (job.vector) load_vector_other(vector, maps, done, progress, peers, heard);
+        if (job.vector) load_vector_other(vector, maps, done, progress, peers, peer_progress);
         if (!job.runs) continue;
         const mac_command& c = job.c;
         const bool adds = has_residual(c) || has_sums(c), map_kind = second_operand_is_map(c);
@@ -123,11 +123,11 @@ residual_commands:
         progress.at_most_ahead(done, i, COMMANDS_AHEAD);
         if (adds && c.residual_after) {
             progress.until(done, i - c.residual_after, ALL_PIXELS);
-            if (c.peers & PEERS_RESIDUAL) heard.until(peers.residual, i - c.residual_after);
+            if (c.peers & PEERS_RESIDUAL) peer_progress.until(peers.residual, i - c.residual_after);
         }
         if (map_kind && c.weight_after) {
             progress.until(done, i - c.weight_after, ALL_PIXELS);
-            if (c.peers & PEERS_WEIGHT) heard.until(peers.residual, i - c.weight_after);
+            if (c.peers & PEERS_WEIGHT) peer_progress.until(peers.residual, i - c.weight_after);
         }
         places_of_pass places(job, c.residual_image);
         uint32_t outer_weight = c.weight, outer_residual = c.residual, sums = c.sums;

@@ -18,34 +18,34 @@ inline ap_int<LINE_BYTES> strobe_of(int32_t skip, int32_t rest) {
     return strobe;
 }
 
-// Bursts whose answers have not come yet, and what is to be told when they have. Of a window is told when some bursts of the
-// next one have gone, so that its answers have had time to come.
-constexpr int TOLD_AFTER = 2;
-typedef number<bits_for(WRITES_AHEAD + 2)> answers_count_t;
-struct answers_t {
-    answers_count_t waiting;  // bursts in all
-    answers_count_t current;  // of these, of the window that is being stored
-    bool told;                // nothing is to be told of the window before
+// Bursts that memory has not acknowledged yet, and what store reports to load_input when memory has. A window is reported
+// when some bursts of the next one have gone, so that its acknowledgements have had time to come.
+constexpr int REPORT_AFTER = 2;
+typedef number<bits_for(WRITES_AHEAD + 2)> write_count_t;
+struct pending_writes_t {
+    write_count_t waiting;  // bursts in all
+    write_count_t current;  // of these, of the window that is being stored
+    bool reported;          // the window before, or no window was before
     done_t before;
 };
 
-inline void take_answers(port_t& maps, answers_t& answers, answers_count_t left) {
+inline void await_responses(port_t& maps, pending_writes_t& pending, write_count_t left) {
 #pragma HLS inline
 store_responses:
-    for (; answers.waiting > left; answers.waiting--) {
+    for (; pending.waiting > left; pending.waiting--) {
 #pragma HLS loop_tripcount min = 0 max = WRITES_AHEAD
         maps.write_response();
     }
-    answers.current = answers.current < answers.waiting ? answers.current : answers.waiting;
+    pending.current = pending.current < pending.waiting ? pending.current : pending.waiting;
 }
 
-// Of the window before, if anything is to be told of it.
-inline void tell(port_t& maps, answers_t& answers, done_stream& to_input) {
+// Reports the window before, unless that is done.
+inline void report_stored(port_t& maps, pending_writes_t& pending, done_stream& to_input) {
 #pragma HLS inline
-    if (answers.told) return;
-    take_answers(maps, answers, answers.current);
-    to_input.write(answers.before);
-    answers.told = true;
+    if (pending.reported) return;
+    await_responses(maps, pending, pending.current);
+    to_input.write(pending.before);
+    pending.reported = true;
 }
 
 }  // namespace engine

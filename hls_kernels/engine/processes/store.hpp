@@ -6,21 +6,21 @@
 namespace engine {
 
 inline void store_pass(line_stream in[BLOCKS], port_t& maps, uint32_t base, const job_t& job, const pass_t& at,
-                       const places_of_pass& places, answers_t& answers, done_stream& to_input) {
+                       const places_of_pass& places, pending_writes_t& pending, done_stream& to_input) {
     tile_walk walk(job, at, places, stores_32_bits(job.c), false);
-    number<bits_for(TOLD_AFTER + 2)> untold = TOLD_AFTER + 1;
+    number<bits_for(REPORT_AFTER + 2)> unreported = REPORT_AFTER + 1;
 store_bursts:
     while (walk.more()) {
 #pragma HLS loop_tripcount min = 1 max = (SET_BLOCKS * MOST_SEGMENTS)
-        if (untold == 1) tell(maps, answers, to_input);
-        if (untold != 0) untold = untold - 1;
+        if (unreported == 1) report_stored(maps, pending, to_input);
+        if (unreported != 0) unreported = unreported - 1;
         const burst_t b = walk.next();
         CYCLES(store_burst);
         if (b.asked) {
-            if (answers.waiting == WRITES_AHEAD) take_answers(maps, answers, WRITES_AHEAD - 1);
+            if (pending.waiting == WRITES_AHEAD) await_responses(maps, pending, WRITES_AHEAD - 1);
             maps.write_request(base + b.at, b.asked);
-            answers.waiting++;
-            answers.current++;
+            pending.waiting++;
+            pending.current++;
         }
         const count_t last = b.lines - 1;
         PIPELINED(store_lines) for (count_t n = 0; n < b.lines; n++) {
@@ -43,7 +43,7 @@ store_commands:
         if (job.vector) {
             sim::command(i);
             store_vector(vector, maps, to_input, to_residual);
-            tell_peers(to_peers, static_cast<int32_t>(i));
+            notify_peers(to_peers, static_cast<int32_t>(i));
             continue;
         }
         if (!job.runs) {
@@ -52,13 +52,13 @@ store_commands:
                 to_input.write({i, ALL_PIXELS});
                 to_residual.write({i, ALL_PIXELS});
             }
-            tell_peers(to_peers, static_cast<int32_t>(i));
+            notify_peers(to_peers, static_cast<int32_t>(i));
             continue;
         }
         sim::command(i);
         const mac_command& c = job.c;
         const bool one_image = c.images == 1 && job.p.heads == 1;
-        answers_t answers = {0, 0, true, {0, 0}};
+        pending_writes_t pending = {0, 0, true, {0, 0}};
         places_of_pass places(job, c.output_image);
         uint32_t outer = c.output;
         for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++) {
@@ -71,30 +71,30 @@ store_commands:
                 for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
 #pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                     done_pixels_t pixels = 0;
-                    answers.current = 0;
+                    pending.current = 0;
                 store_passes:
                     for (number<LOAD_BITS> pass = 0; pass < job.p.window_passes; pass++) {
 #pragma HLS loop_tripcount min = 1 max = MOST_LOADS
                         CYCLES(store_pass);
                         places.follow(at);
-                        store_pass(in, maps, base + places.image(), job, at, places, answers, to_input);
+                        store_pass(in, maps, base + places.image(), job, at, places, pending, to_input);
                         // Of the last set the rows up to here are complete.
                         if (one_image && at.set + 1 == job.p.sets) pixels = places.end();
                         next_pass(at, job);
                     }
-                    tell(maps, answers, to_input);
-                    answers.before = {i, pixels};
-                    answers.told = false;
+                    report_stored(maps, pending, to_input);
+                    pending.before = {i, pixels};
+                    pending.reported = false;
                 }
                 base += c.output_head[1];
             }
             outer += c.output_head[0];
         }
-        answers.current = 0;
-        answers.before.pixels = ALL_PIXELS;
-        tell(maps, answers, to_input);
+        pending.current = 0;
+        pending.before.pixels = ALL_PIXELS;
+        report_stored(maps, pending, to_input);
         to_residual.write({i, ALL_PIXELS});
-        tell_peers(to_peers, static_cast<int32_t>(i));
+        notify_peers(to_peers, static_cast<int32_t>(i));
     }
     if (CUS > 1 && bad < 0) return;  // all CUs share the record, which the host has cleared
     line_t status = {};

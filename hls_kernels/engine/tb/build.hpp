@@ -65,7 +65,7 @@ public:
         }
         set_epilogue(c, l);
         const uint32_t sums = maps.allocate(int64_t{in.images} * c.out_blocks * out.pixels());
-        const drawn_t drawn = draw_parts(c, cuts_, sums);
+        const random_parts_t drawn = draw_parts(c, cuts_, sums);
         if (drawn.parts.empty()) return refused(drawn, what);
         for (const part_t& part : drawn.parts) add_part(part, l, in, w, out);
         out.producer = next() - 1;
@@ -109,7 +109,7 @@ public:
         }
         if (!engine::ROW_SUMS && b.zero != 0) return false;
         set_epilogue(c, l);
-        const drawn_t drawn = draw_parts(c, cuts_);
+        const random_parts_t drawn = draw_parts(c, cuts_);
         if (drawn.parts.empty()) return refused(drawn, what);
         c = drawn.parts[0].c;
         std::vector<engine::channel_params> params(static_cast<std::size_t>(outputs));
@@ -299,7 +299,7 @@ private:
         expected.push_back({out, what, wanted_in});
     }
     // Of a command without parts: only a memory may be too small for it.
-    bool refused(const drawn_t& drawn, const std::string& what) {
+    bool refused(const random_parts_t& drawn, const std::string& what) {
         for (const std::string why : drawn.refusals) {
             bool by_memory = false;
             for (const char* of : {"memory", "window", "table"}) by_memory |= why.find(of) != std::string::npos;

@@ -20,7 +20,7 @@ struct part_t {
 };
 
 // The parts of a command, or none. Then `refusals` say why neither the whole of it nor its smallest part fits.
-struct drawn_t {
+struct random_parts_t {
     std::vector<part_t> parts;
     std::vector<const char*> refusals;
 };
@@ -103,7 +103,7 @@ inline part_t part_of_sums(mac_command c, int32_t row, int32_t rows, int32_t fir
 
 // Draws tiles, bands, sets and order of a command. It becomes several parts if it does not fit, and now and then if it does.
 // `sums`: as above; without them the only parts are those of independent channels.
-inline drawn_t draw_parts(mac_command c, random_source& random, uint32_t sums = engine::NO_OPERAND) {
+inline random_parts_t draw_parts(mac_command c, random_source& random, uint32_t sums = engine::NO_OPERAND) {
     draw_tiles(c, random);
     const bool cuts_sums = engine::PARTIAL_SUMS && sums != engine::NO_OPERAND && one_group(c) && !one_to_one(c);
     mac_command whole = c;

@@ -7,14 +7,14 @@ namespace bench {
 #if ENGINE_FUNCTIONS
 constexpr int TABLE_EXPONENTS = 16;
 
-struct law {
+struct tail {
     bool linear = false;
     float slope = 0;
     element_t constant = 0;
 };
 struct function {
-    int first = 0;           // exponent of the table, from 0 to 254
-    law below[2], above[2];  // by sign
+    int first = 0;            // exponent of the table, from 0 to 254
+    tail below[2], above[2];  // by sign
     element_t infinite[2] = {0, 0};
     std::vector<element_t> entries;  // [sign][exponent][mantissa]
 };
@@ -30,7 +30,7 @@ inline element_t result_of(const function& f, element_t x) {
         const int mantissa = static_cast<int>(size / unit) - (exponent ? 128 : 0);
         return f.entries[static_cast<std::size_t>((sign * TABLE_EXPONENTS + exponent - f.first) * 128 + mantissa)];
     }
-    const law& l = exponent < f.first ? f.below[sign] : f.above[sign];
+    const tail& l = exponent < f.first ? f.below[sign] : f.above[sign];
     return l.linear ? element_from(static_cast<double>(static_cast<float>(value * l.slope))) : l.constant;
 }
 
@@ -39,7 +39,7 @@ inline function random_function(int first, random_source& random) {
     function f;
     f.first = first;
     const auto random_law = [&] {
-        law l;
+        tail l;
         l.linear = random.chance(0.5);
         l.slope = static_cast<float>(random.real(-1, 1));
         l.constant = random_element(random);
@@ -61,7 +61,7 @@ inline std::vector<line_t> lines_of(const function& f) {
     engine::set_bits32(head, 0, static_cast<uint32_t>(f.first));
     engine::set_bits32(head, 1, f.infinite[0] | static_cast<uint32_t>(f.infinite[1]) << 16);
     for (int k = 0; k < 4; k++) {
-        const law& l = k < 2 ? f.below[k] : f.above[k - 2];
+        const tail& l = k < 2 ? f.below[k] : f.above[k - 2];
         engine::set_bits32(head, 2 + k, engine::bits_of(l.slope));
         engine::set_bits32(head, 6 + k, l.constant | static_cast<uint32_t>(l.linear) << 16);
     }

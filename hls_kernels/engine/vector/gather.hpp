@@ -8,8 +8,8 @@ namespace engine {
 
 constexpr int RUNS_AHEAD = 16;  // runs that are asked for and not yet read, with the one that is read
 
-// A run that has been asked for: the place of its first word in a beat, and words; none behind the last run.
-struct asked_run_t {
+// A run that has been requested: the place of its first word in a beat, and words; none behind the last run.
+struct requested_run_t {
     ap_uint<bits_for(PORT_WORDS)> place;
     bool fills;
     uint32_t filling;
@@ -60,9 +60,9 @@ public:
     // Whether the next run is the first one of a beat of the table.
     bool begins_beat() const { return more_ && !constant_ && entry_ == 0; }
     // beat: of the table, where one begins.
-    asked_run_t next(input_port_t& maps, const beat_t& beat) {
+    requested_run_t next(input_port_t& maps, const beat_t& beat) {
 #pragma HLS inline
-        asked_run_t asked = {0, false, 0, 0};
+        requested_run_t asked = {0, false, 0, 0};
         if (!more_) return asked;
         asked.words = words_;
         if (!constant_) {
@@ -121,15 +121,15 @@ public:
     }
     // Whether a word is the first one of a beat that comes from the weights. begins: the first one of a run.
     bool copies(bool begins) const { return constant_ && (begins || place_ == 0); }
-    // The oldest run's next word. told: the beat, if it is a constant's.
-    void put_word(input_port_t& maps, bool begins, const beat_t& told, line_stream& out) {
+    // The oldest run's next word. constant: the beat of a constant, unused otherwise.
+    void put_word(input_port_t& maps, bool begins, const beat_t& constant, line_stream& out) {
 #pragma HLS inline
         beat_t filling;
         for (int i = 0; i < PORT_BYTES / 4; i++) {
 #pragma HLS unroll
             set_bits32(filling, i, asked_[0].filling);
         }
-        if (begins || place_ == 0) beat_ = asked_[0].fills ? filling : constant_ ? told : maps.read();
+        if (begins || place_ == 0) beat_ = asked_[0].fills ? filling : constant_ ? constant : maps.read();
         add_word(line_, word_of(beat_, static_cast<int>(place_)));
         place_ = (static_cast<int>(place_) + 1) & (PORT_WORDS - 1);
         if (turn_ == BEAT - 1) out.write(line_);
@@ -138,7 +138,7 @@ public:
 
 private:
     run_asker asker_;
-    asked_run_t asked_[RUNS_AHEAD] = {};
+    requested_run_t asked_[RUNS_AHEAD] = {};
     const bool constant_;
     beat_t beat_ = {};
     line_t line_ = {};
@@ -180,9 +180,9 @@ gather_heads:
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = (1 << GATHER_BITS)
                 ITERATION(gather_words);
-                beat_t told;
-                if (runs.copies(k == 0)) told = table.read();
-                runs.put_word(maps, k == 0, told, out);
+                beat_t constant;
+                if (runs.copies(k == 0)) constant = table.read();
+                runs.put_word(maps, k == 0, constant, out);
             }
         }
 #else
@@ -192,10 +192,10 @@ gather_heads:
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = (1 << GATHER_BITS)
             ITERATION(gather_words);
-            beat_t told;  // a stream is read at one place
-            if (runs.copies(begins) || (begins && runs.begins_beat())) told = table.read();
-            if (begins) left = runs.advance(maps, told);
-            runs.put_word(maps, begins, told, out);
+            beat_t constant;  // a stream is read at one place
+            if (runs.copies(begins) || (begins && runs.begins_beat())) constant = table.read();
+            if (begins) left = runs.advance(maps, constant);
+            runs.put_word(maps, begins, constant, out);
             begins = left == words_t(1);
             left = left - 1;
         }

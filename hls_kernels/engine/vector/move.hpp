@@ -44,7 +44,7 @@ vector_bursts:
 
 // `started`: windows and groups since the list began.
 inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stream& done, progress_t& progress,
-                              peer_side& peers, heard_t& heard, turns_t& started) {
+                              peer_side& peers, peer_progress_t& peer_progress, turns_t& started) {
     const vector_job_t job = vector.input_jobs.read();
     const vector_command& c = job.c;
     const command_index_t here = job.position;
@@ -52,7 +52,7 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
     if (gathers(c) || is_constant(c)) {
         if (c.input_after) {
             progress.until(done, here - c.input_after, ALL_PIXELS);
-            if (c.peers & PEERS_INPUT) heard.until(peers.input, here - c.input_after);
+            if (c.peers & PEERS_INPUT) peer_progress.until(peers.input, here - c.input_after);
         }
         return gather_blocks(maps, job, vector.runs, done, progress, started, vector.input);
     }
@@ -74,7 +74,7 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
                 if (c.input_after) {
                     progress.until(done, here - c.input_after,
                                    interleaves(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
-                    if (c.peers & PEERS_INPUT) heard.until(peers.input, job.position - c.input_after);
+                    if (c.peers & PEERS_INPUT) peer_progress.until(peers.input, job.position - c.input_after);
                 }
                 started = started + 1;
                 read_group<LINE_BEATS>(maps, base, job, rows, job.p.taken_lines[0], vector.input);
@@ -84,7 +84,7 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
 }
 
 inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stream& done, progress_t& progress,
-                              peer_side& peers, heard_t& heard) {
+                              peer_side& peers, peer_progress_t& peer_progress) {
     const vector_job_t job = vector.other_jobs.read();
     const vector_command& c = job.c;
     const command_index_t here = job.position;
@@ -92,7 +92,7 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
     if (!has_other(c)) return;
     if (c.other_after) {
         progress.until(done, here - c.other_after, ALL_PIXELS);
-        if (c.peers & PEERS_RESIDUAL) heard.until(peers.residual, job.position - c.other_after);
+        if (c.peers & PEERS_RESIDUAL) peer_progress.until(peers.residual, job.position - c.other_after);
     }
     uint32_t outer = c.other;
     for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.other_head[0]) {
@@ -174,7 +174,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
     const vector_command& c = job.c;
     const int rest = c.pixels & (BEAT - 1);
     const command_index_t here = job.position;
-    answers_t answers = {0, 0, true, {0, 0}};
+    pending_writes_t pending = {0, 0, true, {0, 0}};
     uint32_t outer = c.output;
     for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.output_head[0]) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS
@@ -189,20 +189,20 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                 uint32_t at = base + static_cast<uint32_t>(rows.first);
                 const int32_t asked = whole ? job.p.group_map_lines : static_cast<int32_t>(rows.lines);
                 const group_lines_t last_line = rows.lines - 1;
-                number<bits_for(TOLD_AFTER + 2)> untold = TOLD_AFTER + 1;
-                if (first == 0 || !moves_words(c)) answers.current = 0;
+                number<bits_for(REPORT_AFTER + 2)> unreported = REPORT_AFTER + 1;
+                if (first == 0 || !moves_words(c)) pending.current = 0;
                 CYCLES(store_pass);
             store_blocks:
                 for (number<BLOCK_BITS + 1> block = 0; block < job.p.blocks; block++) {
 #pragma HLS loop_tripcount min = 1 max = MOST_VECTOR_BLOCKS
-                    if (untold == 1) tell(maps, answers, to_input);
-                    if (untold != 0) untold = untold - 1;
+                    if (unreported == 1) report_stored(maps, pending, to_input);
+                    if (unreported != 0) unreported = unreported - 1;
                     CYCLES(store_burst);
                     if (!whole || block == 0) {
-                        if (answers.waiting == WRITES_AHEAD) take_answers(maps, answers, WRITES_AHEAD - 1);
+                        if (pending.waiting == WRITES_AHEAD) await_responses(maps, pending, WRITES_AHEAD - 1);
                         maps.write_request(at, asked);
-                        answers.waiting++;
-                        answers.current++;
+                        pending.waiting++;
+                        pending.current++;
                     }
                     at += job.p.pitch;
                     PIPELINED(store_vector_lines) for (group_lines_t n = 0; n < rows.lines; n++) {
@@ -217,22 +217,23 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                         maps.write(line, strobe_of(0, ends && n == last_line ? rest : 0));
                     }
                 }
-                tell(maps, answers, to_input);
+                report_stored(maps, pending, to_input);
                 if (moves_words(c) && !ends) continue;
-                answers.before = {here, pixels_until(job, rows)};
-                answers.told = false;
+                pending.before = {here, pixels_until(job, rows)};
+                pending.reported = false;
             }
         }
     }
-    answers.current = 0;
-    answers.before.pixels = ALL_PIXELS;
-    tell(maps, answers, to_input);
+    pending.current = 0;
+    pending.before.pixels = ALL_PIXELS;
+    report_stored(maps, pending, to_input);
     to_residual.write({here, ALL_PIXELS});
 }
 
 #else
-inline void load_vector_input(vector_side&, input_port_t&, done_stream&, progress_t&, peer_side&, heard_t&, turns_t&) {}
-inline void load_vector_other(vector_side&, input_port_t&, done_stream&, progress_t&, peer_side&, heard_t&) {}
+inline void load_vector_input(vector_side&, input_port_t&, done_stream&, progress_t&, peer_side&, peer_progress_t&,
+                              turns_t&) {}
+inline void load_vector_other(vector_side&, input_port_t&, done_stream&, progress_t&, peer_side&, peer_progress_t&) {}
 inline void load_vector_params(vector_side&, weight_port_t&) {}
 inline void store_vector(vector_side&, port_t&, done_stream&, done_stream&) {}
 #endif

@@ -48,7 +48,7 @@ LOOPS = """
 
 
 def bursts(found: Check, name: str = "") -> dict[tuple[str, str], str]:
-    """Port and direction of the bursts of a loop, or of what lies in none, and why they are none."""
+    """Port and direction of the bursts of a loop, or of code outside of loops, and why accesses are not bursts."""
     there: list[Burst] = found.bursts
     if name:
         (there,) = [loop.bursts for loop in found.loops if loop.name == name]

@@ -89,7 +89,7 @@ def test_banks_count(load: Load) -> None:
     [
         (("cyclic factor = 16", "cyclic factor = 4"), 2),  # four lanes a bank, two ports each
         (("    #pragma HLS array_partition variable = block cyclic factor = 16\n", ""), 8),
-        (("i * PITCH + lane", "i * pitch + lane"), 8),  # the bank hangs on a value of the run
+        (("i * PITCH + lane", "i * pitch + lane"), 8),  # the bank depends on a run-time value
         (("sum += block[i * PITCH + lane]", "sum += block[i * PITCH + lane] + block[(i ^ 1) * PITCH]"), 1),
     ],
 )  # fmt: skip
@@ -368,5 +368,5 @@ def test_a_while_loop_with_continues_is_one_loop(load: Load) -> None:
     )
     (loop,) = found.loops
     assert loop.name == "walk"
-    # Where the next iteration reads hangs on what this one has read of two memories, one behind the other.
+    # The address of the next iteration depends on reads of this one from two memories, one behind the other.
     assert (loop.kind, loop.ii) == ("recurrence", 2)

@@ -75,12 +75,12 @@ def test_the_software_card_has_nothing_to_fit() -> None:
 
 def test_own_recipe_of_a_platform() -> None:
     assert recipes.own("u250") == "engine-u250"
-    with pytest.raises(RecipeError, match="made for platform 'vck190'"):
-        recipes.own("vck190")
+    with pytest.raises(RecipeError, match="made for platform 'another'"):
+        recipes.own("another")
 
 
 def logic_of(lut: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the logic of engines take so many LUTs."""
+    """Sets the LUTs of an engine."""
     part = Component("process", "epilogue", Resources(lut=lut), "source")
     monkeypatch.setattr(clang, "available", lambda: True)
     monkeypatch.setattr(kernels.cache, "load", lambda *_: [part])

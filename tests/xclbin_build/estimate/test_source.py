@@ -27,7 +27,7 @@ def count(tmp_path: Path, text: str, ii: int = 1, top: str = "top") -> dict[str,
     path = tmp_path / "kernel.cpp"
     path.write_text(textwrap.dedent(text))
     kernel = frontend.load(path, top)
-    return source.Counting(kernel, OPERATORS).count({loop.header: ii for loop in kernel.flow.innermost()})
+    return source.ResourceCount(kernel, OPERATORS).count({loop.header: ii for loop in kernel.flow.innermost()})
 
 
 def taken(use: Usage) -> Resources:

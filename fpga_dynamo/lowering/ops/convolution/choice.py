@@ -7,7 +7,7 @@ from collections.abc import Collection
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.ops.convolution.depthwise import BY_CHANNEL
 from fpga_dynamo.lowering.ops.convolution.direct import DIRECT
-from fpga_dynamo.lowering.ops.convolution.implementation import Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import ConvolutionShape, Implementation
 from fpga_dynamo.lowering.ops.convolution.product import PRODUCT
 from fpga_dynamo.lowering.ops.convolution.winograd import LARGE_TILES, SMALL_TILES
 
@@ -15,7 +15,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (PRODUCT, BY_CHANNEL, DIRECT, SMAL
 """From what rounds least to what rounds most; of equally fast ones the first is taken."""
 
 
-def choose(shape: Shape, target: Target, opcodes: Collection[str]) -> Implementation | None:
+def choose(shape: ConvolutionShape, target: Target, opcodes: Collection[str]) -> Implementation | None:
     """The cheapest implementation of a convolution with commands of `opcodes`, or None."""
     able = [way for way in IMPLEMENTATIONS if way.opcode in opcodes and way.can(shape, target) is None]
     if len(able) < 2:

@@ -22,9 +22,14 @@ from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_batch_norm, is_pa
 from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
 from fpga_dynamo.lowering.ops.convolution.choice import choose
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Parameters, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import (
+    Convolution,
+    ConvolutionParameters,
+    ConvolutionShape,
+    Implementation,
+)
 from fpga_dynamo.lowering.ops.convolution.product import pitches
-from fpga_dynamo.lowering.ops.convolution.volumes import Images, as_images
+from fpga_dynamo.lowering.ops.convolution.volumes import EquivalentImages, as_images
 from fpga_dynamo.lowering.ops.convolution.winograd import WINOGRAD
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, residual_of
 from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
@@ -63,14 +68,14 @@ def match_winograd(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Conv
     return replace(match, bound=replace(match.bound, way=way))
 
 
-def _whole(node: Node, graph: GraphInfo) -> Shape | None:
+def _whole(node: Node, graph: GraphInfo) -> ConvolutionShape | None:
     """A convolution that is one of images as it is, at the sizes' hints; None for all others."""
     source, result = values(shape(operand(node, 0))), values(shape(node))
     if len(source) != 4 or argument(node, "transposed", 6) or not all(isinstance(n, int) for n in (*source, *result)):
         return None
     height, width = (replace(axis, count=n) for (axis,), n in zip(axes(node), result[2:], strict=True))
     static = graph.is_static(operand(node, 1))
-    return Shape(source, result, height, width, argument(node, "groups", 8), static=static)
+    return ConvolutionShape(source, result, height, width, argument(node, "groups", 8), static=static)
 
 
 def _foldable(node: Node, graph: GraphInfo) -> bool:
@@ -105,7 +110,7 @@ def macs_of(node: Node) -> int:
     return value(pixels).numel() * numel(shape(operand(node, 1))[1:])
 
 
-def parameters_of(match: Match[ConvolutionParts], emitter: Emitter) -> Parameters:
+def parameters_of(match: Match[ConvolutionParts], emitter: Emitter) -> ConvolutionParameters:
     node = match.nodes[0]
     bias = node.args[2]
     norm = match.bound.batch_norm
@@ -113,7 +118,7 @@ def parameters_of(match: Match[ConvolutionParts], emitter: Emitter) -> Parameter
     statistics = [None] * 4 if norm is None else list(norm.args[1:5])
     weight = operand(node, 1)
     operands = [emitter.expression(n) if isinstance(n, Node) else None for n in (weight, bias, *statistics)]
-    return Parameters(eps, operands, bias is not None or norm is not None, weight.name, f"{node.name} bias")
+    return ConvolutionParameters(eps, operands, bias is not None or norm is not None, weight.name, f"{node.name} bias")
 
 
 def residual_image(match: Match[ConvolutionParts], emitter: Emitter) -> View | None:
@@ -151,10 +156,10 @@ def is_depthwise(node: Node) -> bool:
 
 
 @dataclass(frozen=True)
-class Part:
+class ImageConvolution:
     """A convolution of images that a convolution of any kind comes down to, or one of several."""
 
-    shape: Shape
+    shape: ConvolutionShape
     x: View
     y: View
     residual: View | None
@@ -163,7 +168,7 @@ class Part:
 
 def parts_of_images(
     node: Node, x: View, y: View, residual: View | None, emitter: Emitter, around: float = 0.0
-) -> Iterator[Part]:
+) -> Iterator[ImageConvolution]:
     """The convolutions of images that together write `y`, one for each phase of a transposed one.
 
     around: what lies outside of the image, as its elements have it.
@@ -183,10 +188,10 @@ def parts_of_images(
             form = (groups, transposed, taps, images.folded) if transposed or images.folded else None
             source, height = _beginning(images.x, 2, images.height)
             source, width = _beginning(source, 3, images.width)
-            size = Shape(source.shape, images.y.shape, height, width, groups, form)
+            size = ConvolutionShape(source.shape, images.y.shape, height, width, groups, form)
             size = replace(size, pitches=pitches(size, source, images.y, images.residual))
             own = macs if identical(images.y.numel, y.numel) else macs * images.y.numel // y.numel
-            yield Part(size, source, images.y, images.residual, own)
+            yield ImageConvolution(size, source, images.y, images.residual, own)
 
 
 def _readable(x: View, *, by_vectors: bool) -> bool:
@@ -201,9 +206,9 @@ def _readable(x: View, *, by_vectors: bool) -> bool:
 
 def _images(
     x: View, y: View, residual: View | None, place: Sequence[Axis], groups: int, emitter: Emitter, around: float
-) -> Iterable[Images]:
+) -> Iterable[EquivalentImages]:
     if len(place) == 2:
-        return [Images(x, y, residual, place[0], place[1], folded=False)]
+        return [EquivalentImages(x, y, residual, place[0], place[1], folded=False)]
     depth, height, width = place
     return as_images(x, y, residual, (depth, height, width), groups, emitter, around)
 

@@ -8,7 +8,12 @@ from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.records import Depthwise
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, align
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, ImageSizes, Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import (
+    Convolution,
+    ConvolutionShape,
+    ImageSizes,
+    Implementation,
+)
 from fpga_dynamo.lowering.ops.convolution.parts import append, cut_window, packed_bias, window
 from fpga_dynamo.lowering.ops.images import image_strides, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import pack_depthwise
@@ -20,12 +25,12 @@ DEPTHWISE = CORES.add(
         moved=images_floats,
         parts=images_parts,
         bands=Bands("input", cut_window),
-        redirects=True,
+        zero_copy=True,
     )
 )
 
 
-def _can(s: Shape, target: Target) -> str | None:
+def _can(s: ConvolutionShape, target: Target) -> str | None:
     return None if s.depthwise else "groups of more than one channel are not supported"
 
 
@@ -34,7 +39,7 @@ class _Sizes(ImageSizes):
     kernel: tuple[int, int]
 
 
-def _sizes(s: Shape, target: Target) -> _Sizes:
+def _sizes(s: ConvolutionShape, target: Target) -> _Sizes:
     return {**s.images, "channels": s.groups, "kernel": s.kernel}
 
 

@@ -8,7 +8,12 @@ from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.records import Conv2d
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, ceil_div
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, ImageSizes, Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import (
+    Convolution,
+    ConvolutionShape,
+    ImageSizes,
+    Implementation,
+)
 from fpga_dynamo.lowering.ops.convolution.parts import (
     append,
     cut_window,
@@ -42,12 +47,12 @@ CONV2D = CORES.add(
         _floats,
         parts=lambda c, target: c.batch * c.out_height * c.groups * panels_of(c),
         bands=Bands("input", cut_window),
-        redirects=True,
+        zero_copy=True,
     )
 )
 
 
-def _can(s: Shape, target: Target) -> str | None:
+def _can(s: ConvolutionShape, target: Target) -> str | None:
     return "depthwise weights would fill one lane of each weight panel" if s.depthwise else None
 
 
@@ -59,7 +64,7 @@ class _Sizes(ImageSizes):
     vectors: int
 
 
-def _sizes(s: Shape, target: Target) -> _Sizes:
+def _sizes(s: ConvolutionShape, target: Target) -> _Sizes:
     in_channels, out_channels = s.channels
     return {
         **s.images,

@@ -34,7 +34,7 @@ from fpga_dynamo.lowering.patterns import Match, Pattern
 
 
 @dataclass(frozen=True)
-class Axis:
+class GradientAxis:
     """One axis of a convolution: sizes of its input and output, and how windows lie.
 
     joined: whether the taps of one window are read side by side, as one longer row; else each phase of the stride is
@@ -134,7 +134,7 @@ def lower_weight_gradient(match: Match, emitter: Emitter) -> Sequence[View]:
     stride, padding, dilation = (_two(argument(node, name, i), of_height) for name, i, of_height in _SETTINGS)
     join = groups == 1 and dilation[1] == 1 and kernel[1] > 1
     height, width = (
-        Axis(
+        GradientAxis(
             size=x.shape[2 + d],
             out=gradient.shape[2 + d],
             kernel=kernel[d],
@@ -166,7 +166,7 @@ def _image(view: View) -> View:
 # --- layout -----------------------------------------------------------------------------------------------------------
 
 
-def _laid_out(emitter: Emitter, x: View, height: Axis, width: Axis) -> View:
+def _laid_out(emitter: Emitter, x: View, height: GradientAxis, width: GradientAxis) -> View:
     """x (N, C, H, W) as (phase of rows, phase of columns, N, row, column, C), dense, with zeros around it."""
     rows, columns = list(height.phases), list(width.phases)
     size = (len(rows), len(columns), x.shape[0], height.places, width.places, x.shape[1])
@@ -192,16 +192,16 @@ def _laid_out(emitter: Emitter, x: View, height: Axis, width: Axis) -> View:
     return out
 
 
-def _spread(emitter: Emitter, gradient: View, height: Axis, width: Axis) -> View:
+def _spread(emitter: Emitter, gradient: View, height: GradientAxis, width: GradientAxis) -> View:
     """The gradient (N, C, H, W) as (N, row, column, C), with zeros for positions without a window."""
     plain = (
-        Axis(height.out, height.windows, 1, 1, 0, 1, joined=False),
-        Axis(width.out, width.windows, 1, 1, 0, 1, joined=False),
+        GradientAxis(height.out, height.windows, 1, 1, 0, 1, joined=False),
+        GradientAxis(width.out, width.windows, 1, 1, 0, 1, joined=False),
     )
     return _laid_out(emitter, gradient, *plain).select(0, 0).select(0, 0)
 
 
-def _as_they_lie(view: View, height: Axis, width: Axis) -> View | None:
+def _as_they_lie(view: View, height: GradientAxis, width: GradientAxis) -> View | None:
     """(phase, phase, N, row, column, C) of an image without a copy, for windows of one pixel that lie side by side."""
     one = all(a.kernel == a.stride == 1 and a.padding == 0 for a in (height, width))
     pixels = view.permute((0, 2, 3, 1))
@@ -222,7 +222,9 @@ _ROWS_WORTH = 42
 """Rows of a part of the product at least: each part reads all of the gradient."""
 
 
-def _contraction(emitter: Emitter, x: View, gradient: View, height: Axis, width: Axis, groups: int, macs: int) -> View:
+def _contraction(
+    emitter: Emitter, x: View, gradient: View, height: GradientAxis, width: GradientAxis, groups: int, macs: int
+) -> View:
     """(kernel row, kernel column, group, input channel, output channel), rows padded."""
     left, right = _as_they_lie(x, height, width), _as_they_lie(gradient, height, width)
     left = _laid_out(emitter, x, height, width) if left is None else left
@@ -262,7 +264,7 @@ def _contraction(emitter: Emitter, x: View, gradient: View, height: Axis, width:
     return out
 
 
-def _depthwise(emitter: Emitter, x: View, gradient: View, height: Axis, width: Axis) -> View:
+def _depthwise(emitter: Emitter, x: View, gradient: View, height: GradientAxis, width: GradientAxis) -> View:
     """The same for one channel a group: a product of images and a sum for each tap."""
     channels = x.shape[1]
     laid = _laid_out(emitter, x, height, width)

@@ -31,7 +31,7 @@ class ImageSizes(TypedDict):
 
 
 @dataclass(frozen=True)
-class Shape:
+class ConvolutionShape:
     """A convolution of images, as far as it can be known before they have places.
 
     source, result: (batch, channels, height, width). static: whether its weights stay from call to call.
@@ -85,7 +85,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class ConvolutionParameters:
     """What the packs of a convolution are made from: operands of :func:`packing.folded`, whether there is a bias at
     all, and names for the packs."""
 
@@ -100,11 +100,11 @@ class Parameters:
 class Convolution:
     """y = activation(convolution of x, + bias, + residual), each an image batch of the shape's sizes."""
 
-    shape: Shape
+    shape: ConvolutionShape
     x: View
     y: View
     residual: View | None
-    parameters: Parameters
+    parameters: ConvolutionParameters
     activation: Activation
     macs: int
 
@@ -123,13 +123,13 @@ class Implementation:
 
     name: str
     opcode: str
-    can: Callable[[Shape, Target], str | None]
-    sizes: Callable[[Shape, Target], Record]
+    can: Callable[[ConvolutionShape, Target], str | None]
+    sizes: Callable[[ConvolutionShape, Target], Record]
     emit: Callable[[Convolution, Emitter], None]
     stays: float = 1.0
     settles: float = 0.0
     asked: Callable[[Target], bool] = lambda target: False
 
-    def cycles(self, shape: Shape, target: Target) -> float:
+    def cycles(self, shape: ConvolutionShape, target: Target) -> float:
         """On one compute unit."""
         return cost.cycles(self.sizes(shape, target), target)

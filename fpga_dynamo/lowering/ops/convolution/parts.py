@@ -60,7 +60,7 @@ def append(
     emitter.command(record, reads=[c.x, c.residual, weight, bias], writes=[c.y], macs=c.macs, image=image)
 
 
-class Ends(ActivationFields):
+class ResultFields(ActivationFields):
     """The fields of the result, the residual and the activation."""
 
     output: Operand
@@ -69,7 +69,7 @@ class Ends(ActivationFields):
     residual_stride: tuple[int, int, int]
 
 
-class Window(Ends):
+class WindowFields(ResultFields):
     """The fields that the records of the sums over windows have besides their sizes."""
 
     stride: tuple[int, int]
@@ -77,7 +77,7 @@ class Window(Ends):
     dilation: tuple[int, int]
 
 
-def ends(c: Convolution, target: Target) -> Ends:
+def ends(c: Convolution, target: Target) -> ResultFields:
     return {
         "output": Operand.of(c.y),
         "out_stride": image_strides(c.y),
@@ -87,7 +87,7 @@ def ends(c: Convolution, target: Target) -> Ends:
     }
 
 
-def window(c: Convolution, target: Target) -> Window:
+def window(c: Convolution, target: Target) -> WindowFields:
     height, width = c.shape.height, c.shape.width
     return {
         "stride": (height.stride, width.stride),

@@ -9,7 +9,7 @@ from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.records import Gemm
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, ConvolutionShape, Implementation
 from fpga_dynamo.lowering.ops.convolution.parts import append, packed_bias, packed_weight
 from fpga_dynamo.lowering.ops.epilogue import fields
 from fpga_dynamo.lowering.ops.images import image_strides
@@ -17,7 +17,7 @@ from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 
 
-def pitches(shape: Shape, x: View, y: View, residual: View | None) -> tuple[int, int, int] | None:
+def pitches(shape: ConvolutionShape, x: View, y: View, residual: View | None) -> tuple[int, int, int] | None:
     """Distances between the pixels of input, result and addend; None if the pixels are no rows of matrices."""
     if shape.kernel != (1, 1) or shape.groups != 1 or not shape.pointwise:
         return None
@@ -37,7 +37,7 @@ def _as_rows(view: View) -> int | None:
     return None if rows is None else rows.strides[0]
 
 
-def _can(s: Shape, target: Target) -> str | None:
+def _can(s: ConvolutionShape, target: Target) -> str | None:
     return "only 1x1 kernels over pixels at equal distances are supported" if s.pitches is None else None
 
 
@@ -49,7 +49,7 @@ class _Sizes(TypedDict):
     vectors: int
 
 
-def _sizes(s: Shape, target: Target) -> _Sizes:
+def _sizes(s: ConvolutionShape, target: Target) -> _Sizes:
     batch, columns, height, width = s.result
     return {
         "batch": (1, 1),

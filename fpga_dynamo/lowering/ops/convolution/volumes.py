@@ -16,7 +16,7 @@ from fpga_dynamo.lowering.ops.movement.movement import fill
 
 
 @dataclass(frozen=True)
-class Images:
+class EquivalentImages:
     """Input, output and residual of an equivalent convolution of images. folded: taps of the depth are channels."""
 
     x: View
@@ -35,7 +35,7 @@ def as_images(
     groups: int,
     emitter: Emitter,
     around: float = 0.0,
-) -> Iterator[Images]:
+) -> Iterator[EquivalentImages]:
     """The convolutions of images that together are one of volumes; `y` and `residual` are what `place` writes.
 
     around: what lies outside of the volume.
@@ -47,7 +47,7 @@ def as_images(
         row = replace(width, count=size[1] * size[2])
         flat = [v if v is None else v.reshape((*v.shape[:3], row.count)) for v in (x, y, residual)]
         if flat[0] is not None and flat[1] is not None and (residual is None or flat[2] is not None):
-            yield Images(flat[0], flat[1], flat[2], depth, row, folded=False)
+            yield EquivalentImages(flat[0], flat[1], flat[2], depth, row, folded=False)
             return
     folds = len(depth.taps) > 1 or not depth.inside(size[0])
     if folds:
@@ -56,12 +56,12 @@ def as_images(
         x = emitter.channels_last(x).narrow(2, -depth.padding, depth.count, depth.stride)
     merged = [v if v is None else slices(v) for v in (x, y, residual)]
     if merged[0] is not None and merged[1] is not None and (residual is None or merged[2] is not None):
-        yield Images(merged[0], merged[1], merged[2], height, width, folds)
+        yield EquivalentImages(merged[0], merged[1], merged[2], height, width, folds)
         return
     for n in range(x.shape[0]):
         one, out, plus = (v if v is None else v.select(0, n).permute((1, 0, 2, 3)) for v in (x, y, residual))
         assert one is not None and out is not None
-        yield Images(one, out, plus, height, width, folds)
+        yield EquivalentImages(one, out, plus, height, width, folds)
 
 
 def slices(view: View) -> View | None:

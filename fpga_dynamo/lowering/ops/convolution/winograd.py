@@ -19,7 +19,12 @@ from fpga_dynamo.ir.sizes.size import larger
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.tuning import PLAIN_WINOGRAD
 from fpga_dynamo.ir.view import VEC, align, ceil_div
-from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, ImageSizes, Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.implementation import (
+    Convolution,
+    ConvolutionShape,
+    ImageSizes,
+    Implementation,
+)
 from fpga_dynamo.lowering.ops.convolution.parts import append, ends, packed_bias, panels_of
 from fpga_dynamo.lowering.ops.packing import channel_factors, in_place, packed_panels, panel_vectors
 
@@ -81,7 +86,7 @@ def block_of(tile_size: int, channels: int, vectors: int, target: Target) -> int
     return max(min(patches, products // tiles["ROWS"]), 0)
 
 
-WINOGRAD = CORES.add(Core[Winograd](Winograd.opcode, _cycles, _floats, _parts, redirects=True, propagates_nan=True))
+WINOGRAD = CORES.add(Core[Winograd](Winograd.opcode, _cycles, _floats, _parts, zero_copy=True, propagates_nan=True))
 """A number that is not finite reaches every result of its tiles."""
 
 
@@ -112,7 +117,7 @@ def pack_transformed(params: tuple[Any, ...], weight: torch.Tensor, *tensors: to
 # --- implementations --------------------------------------------------------------------------------------------------
 
 
-def _can(s: Shape, target: Target, tile_size: int) -> str | None:
+def _can(s: ConvolutionShape, target: Target, tile_size: int) -> str | None:
     if target.tuning.winograd is None:
         return "the option 'winograd' is off"
     if not s.static:
@@ -131,7 +136,7 @@ def _can(s: Shape, target: Target, tile_size: int) -> str | None:
     return None
 
 
-def _vectors(s: Shape, target: Target) -> int:
+def _vectors(s: ConvolutionShape, target: Target) -> int:
     return panel_vectors(s.result[1], target.tiles["MAX_VECTORS"])
 
 
@@ -142,7 +147,7 @@ class _Sizes(ImageSizes):
     vectors: int
 
 
-def _sizes(s: Shape, target: Target, tile_size: int) -> _Sizes:
+def _sizes(s: ConvolutionShape, target: Target, tile_size: int) -> _Sizes:
     in_channels, out_channels = s.channels
     return {
         **s.images,

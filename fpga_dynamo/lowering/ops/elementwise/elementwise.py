@@ -58,7 +58,9 @@ def _power(p: MicroProgram, n: Node, x: Operands) -> Operand:
             -1.0: lambda: p.op("RECIPROCAL", x[0]),
             -2.0: lambda: p.op("RECIPROCAL", square()),
         }
-        if exponent in special:
+        # Of float16, eager mode raises to the power ±0.5, which is not a square root for -0 and -inf.
+        is_root = abs(exponent) == 0.5
+        if exponent in special and not (is_root and value(n).dtype is torch.float16):
             return special[exponent]()
     return p.op("POW", x[0], x[1])
 

@@ -36,7 +36,7 @@ POINTWISE = CORES.add(
         cycles=lambda c, target: ceil_div(numel(c.dims), VEC) * max(c.instructions, 1),
         moved=lambda c, target: numel(c.dims) * (c.inputs + c.outputs),
         parts=lambda c, target: ceil_div(numel(c.dims), VEC),
-        redirects=True,
+        zero_copy=True,
     )
 )
 

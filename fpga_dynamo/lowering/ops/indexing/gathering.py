@@ -1,7 +1,7 @@
 """x[i], x[:, i, j], x[:, :, i] and the like: elements by one or more index tensors that broadcast.
 
-The gather core takes one index. Several become one, an offset into the table: when weights are packed if they depend on
-parameters and constants only, else by an element-wise command, whose floats are exact for tables that are not too
+The gather core supports one index. Several become one, an offset into the table: when weights are packed if they depend
+on parameters and constants only, else by an element-wise command, whose floats are exact for tables that are not too
 large. An index that is out of range becomes one that the core refuses, so that eager raises its error.
 
 Pattern, legality and commands; core: hls_kernels/cores/move/gather.hpp,

@@ -38,7 +38,7 @@ GATHER = CORES.add(
         _cycles,
         moved=lambda c, target: 2 * numel(c.dims),
         parts=lambda c, target: numel(c.dims),
-        redirects=True,
+        zero_copy=True,
     )
 )
 

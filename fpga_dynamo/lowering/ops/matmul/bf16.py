@@ -46,7 +46,7 @@ GEMM_BF16 = CORES.add(
         cycles=lambda c, target: product_tiles(c, target) * ceil_div(c.depth, 2),
         moved=_words,
         parts=product_tiles,
-        redirects=True,
+        zero_copy=True,
     )
 )
 
@@ -135,7 +135,7 @@ def _result_element(root: Node, emitter: Emitter) -> Element:
     """Two bytes where all who read the result take them: products like this one, and whoever gets it from the card."""
     if value(root).dtype is not torch.bfloat16:
         return F32
-    narrow = (user.op == "output" or emitter.taken_by.get(user) == NAME for user in readers(root))
+    narrow = (user.op == "output" or emitter.pattern_of.get(user) == NAME for user in readers(root))
     return BF16 if all(narrow) else F32
 
 

@@ -36,6 +36,6 @@ GEMM = CORES.add(
         moved=_floats,
         parts=_tiles,
         bands=Bands("a", _cut),
-        redirects=True,
+        zero_copy=True,
     )
 )

@@ -274,7 +274,7 @@ PATTERNS = (
         lower=lower_cat,
         opcodes=_MOVE,
         in_place=True,
-        joins=joined_images,
+        concatenates=joined_images,
         operators={aten.cat.default: Operator(_JOINING, laid_out=aten.cat.default)},
     ),
     *(

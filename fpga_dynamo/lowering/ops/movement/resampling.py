@@ -20,13 +20,13 @@ from fpga_dynamo.ir.records import Resample
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
-from fpga_dynamo.lowering.ops.io_scales import FLOATS, Ends
+from fpga_dynamo.lowering.ops.io_scales import FLOATS, InputOutputScales
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.tracing.strides import smallest
 
 RESAMPLE = CORES.add(
     Core[Resample](
-        Resample.opcode, lambda c, target: 4 * result_vectors(c), images_floats, images_parts, redirects=True
+        Resample.opcode, lambda c, target: 4 * result_vectors(c), images_floats, images_parts, zero_copy=True
     )
 )
 """A vector of the result is made of four of the image."""
@@ -61,7 +61,7 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
     return [emit_resize(emitter, node, emitter.view(operand(node, 0)), node)]
 
 
-def emit_resize(emitter: Emitter, node: Node, x: View, root: Node, ends: Ends = FLOATS) -> View:
+def emit_resize(emitter: Emitter, node: Node, x: View, root: Node, ends: InputOutputScales = FLOATS) -> View:
     """The command of `node`, from the image `x` to one for the value of `root`."""
     bilinear = node.target in BILINEAR
     align_corners = bool(argument(node, "align_corners", 2)) if bilinear else False

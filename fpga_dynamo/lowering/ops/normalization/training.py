@@ -38,7 +38,7 @@ _SQUARE_FITS = 1e18
 
 
 @dataclass(frozen=True)
-class Geometry:
+class NormGeometry:
     """How a norm sees its input.
 
     shape: the input's, with the channels of a group norm split into (groups, channels of a group).
@@ -71,21 +71,21 @@ def _among(view: View, size: Sequence[int], dims: Sequence[int]) -> View:
     return found
 
 
-def geometry(node: Node) -> Geometry:
+def geometry(node: Node) -> NormGeometry:
     backward = node.target in (_LAYER_BACKWARD, _GROUP_BACKWARD, _BATCH_BACKWARD)
     size = shape(operand(node, 1 if backward else 0))
     rank = len(size)
     if node.target in (_LAYER, _LAYER_BACKWARD):
         kept = rank - len(arguments(node)[2 if backward else 1])
-        return Geometry(size, tuple(range(kept, rank)), tuple(range(kept)))
+        return NormGeometry(size, tuple(range(kept, rank)), tuple(range(kept)))
     if node.target in (_GROUP, _GROUP_BACKWARD):
         groups = node.args[8 if backward else 6]
         assert isinstance(groups, int)
         grouped = (size[0], groups, size[1] // groups, *size[2:])
         inner = tuple(range(3, len(grouped)))
-        return Geometry(grouped, (2, *inner), (0, *inner))
+        return NormGeometry(grouped, (2, *inner), (0, *inner))
     others = (0, *range(2, rank))
-    return Geometry(size, others, others)
+    return NormGeometry(size, others, others)
 
 
 def _match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
@@ -244,7 +244,7 @@ def _is_fixed(node: Node) -> bool:
     return node.target is _BATCH_BACKWARD and not node.args[7]
 
 
-def _saved(node: Node, how: Geometry, emitter: Emitter) -> tuple[View, View, View | None]:
+def _saved(node: Node, how: NormGeometry, emitter: Emitter) -> tuple[View, View, View | None]:
     """Mean, inverse deviation, scale."""
     if node.target is _BATCH_BACKWARD:
         _, _, weight, running_mean, running_variance, mean, deviation, training, eps, _ = arguments(node)
@@ -266,7 +266,7 @@ def _saved(node: Node, how: Geometry, emitter: Emitter) -> tuple[View, View, Vie
 
 def _gradient_shared(
     emitter: Emitter,
-    how: Geometry,
+    how: NormGeometry,
     gradient: View,
     x: View,
     mean: View,
@@ -291,7 +291,7 @@ def _gradient_shared(
 
 
 def _gradient(
-    emitter: Emitter, how: Geometry, gradient: View, x: View, mean: View, deviation: View, scale: View | None
+    emitter: Emitter, how: NormGeometry, gradient: View, x: View, mean: View, deviation: View, scale: View | None
 ) -> View:
     g = gradient if scale is None else elementwise(emitter, _product, [gradient, scale])
     z_gradient = elementwise(emitter, lambda p, g, *z: p.op("MUL", g, _normalised(p, *z)), [g, x, mean, deviation])

@@ -50,8 +50,8 @@ def moving(count: int) -> Callable[[Elementwise, Target], int]:
     return lambda c, target: count * numel(c.dims) // 4
 
 
-CORES.add(Core[Quantize](Quantize.opcode, cycles, moving(5), parts, redirects=True))
-CORES.add(Core[Dequantize](Dequantize.opcode, cycles, moving(5), parts, redirects=True))
+CORES.add(Core[Quantize](Quantize.opcode, cycles, moving(5), parts, zero_copy=True))
+CORES.add(Core[Dequantize](Dequantize.opcode, cycles, moving(5), parts, zero_copy=True))
 
 
 def placed_like(source: View, node: Node, emitter: Emitter, element: Element) -> View:

@@ -1,4 +1,4 @@
-"""Convolutions of 8-bit integers, of any dimensions and groups, with their ending in one command.
+"""Convolutions of 8-bit integers, of any dimensions and groups, with their epilogue in one command.
 
 Pattern, legality and commands; cores: hls_kernels/cores/conv2d_int8, tests: tests/lowering/test_quantised.py.
 """
@@ -20,14 +20,20 @@ from fpga_dynamo.ir.records import Conv2dInt8, DepthwiseInt8
 from fpga_dynamo.ir.sizes.size import identical
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align, ceil_div
-from fpga_dynamo.lowering.ops.convolution.convolution import Part, is_depthwise, macs_of, parts_of_images
+from fpga_dynamo.lowering.ops.convolution.convolution import ImageConvolution, is_depthwise, macs_of, parts_of_images
 from fpga_dynamo.lowering.ops.convolution.parts import cut_window, image_rows, panels_of
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import int8_panel_vectors
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, ending, fields, residual_integers, table_in
+from fpga_dynamo.lowering.ops.quantised.epilogue import (
+    QuantizedEpilogue,
+    fields,
+    quantized_epilogue,
+    residual_integers,
+    table_in,
+)
 from fpga_dynamo.lowering.ops.quantised.packing import (
     QUAD,
-    Parameters,
+    ProductParameters,
     WeightLayout,
     Weights,
     pack_int8_depthwise,
@@ -60,7 +66,7 @@ CONV2D_INT8 = CORES.add(
         _words,
         parts=lambda c, target: c.batch * c.out_height * c.groups * panels_of(c),
         bands=Bands("input", cut_window),
-        redirects=True,
+        zero_copy=True,
     )
 )
 
@@ -77,21 +83,21 @@ DEPTHWISE_INT8 = CORES.add(
         _depthwise_words,
         parts=images_parts,
         bands=Bands("input", cut_window),
-        redirects=True,
+        zero_copy=True,
     )
 )
 
 
-def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
-    """A convolution of dequantised values, what they are made of, and its ending."""
+def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[QuantizedEpilogue] | None:
+    """A convolution of dequantised values, what they are made of, and its epilogue."""
     source = operand(node, 0)
     if dequantized(source) is None:
         return None
-    end = ending(node, graph)
+    end = quantized_epilogue(node, graph)
     return Match(pattern, (source, node, *end.nodes), (end.last,), end)
 
 
-def check_convolution(match: Match[Ending], graph: GraphInfo) -> str | None:
+def check_convolution(match: Match[QuantizedEpilogue], graph: GraphInfo) -> str | None:
     source, node = match.nodes[:2]
     found = dequantized(source)
     assert found is not None
@@ -146,7 +152,7 @@ def _is_quads(x: View) -> bool:
     return together and not x.buffer.in_weights and all(identical(at % QUAD, 0) for at in (x.offset, *steps))
 
 
-def lower_convolution(match: Match[Ending], emitter: Emitter) -> Sequence[View]:
+def lower_convolution(match: Match[QuantizedEpilogue], emitter: Emitter) -> Sequence[View]:
     source, node = match.nodes[:2]
     found, end = dequantized(source), match.bound
     weights = weights_of(operand(node, 1), emitter.graph)
@@ -160,7 +166,7 @@ def lower_convolution(match: Match[Ending], emitter: Emitter) -> Sequence[View]:
     residual = None if residual is None else emitter.channels_last(residual)
     bias = node.args[2] if isinstance(node.args[2], Node) else None
     for part in parts_of_images(node, x, out, residual, emitter, scale.zero):
-        parameters = Parameters(weights, bias, scale, end, part.shape.form)
+        parameters = ProductParameters(weights, bias, scale, end, part.shape.form)
         shared = {
             **part.shape.images,
             **_window(part),
@@ -175,7 +181,7 @@ def lower_convolution(match: Match[Ending], emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
-def _window(part: Part) -> dict[str, Any]:
+def _window(part: ImageConvolution) -> dict[str, Any]:
     height, width = part.shape.height, part.shape.width
     return {
         "input": Operand.of(part.x),
@@ -189,7 +195,7 @@ def _window(part: Part) -> dict[str, Any]:
     }
 
 
-def _emit(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: Emitter) -> None:
+def _emit(part: ImageConvolution, parameters: ProductParameters, shared: dict[str, Any], emitter: Emitter) -> None:
     in_channels, out_channels = part.shape.channels
     groups = part.shape.groups
     vectors = int8_panel_vectors(out_channels, emitter.target)
@@ -219,7 +225,9 @@ def _emit(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: E
     emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=image)
 
 
-def _emit_depthwise(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: Emitter) -> None:
+def _emit_depthwise(
+    part: ImageConvolution, parameters: ProductParameters, shared: dict[str, Any], emitter: Emitter
+) -> None:
     channels = part.shape.groups
     height, width = part.shape.kernel
     weights = parameters.weights.integers

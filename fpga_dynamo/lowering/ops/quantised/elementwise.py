@@ -1,4 +1,4 @@
-"""Element-wise work on 8-bit integers: sums of two tensors, and any function of one as a table.
+"""Element-wise work on 8-bit integers: sums and differences of two tensors, and any function of one as a table.
 
 Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised.py.
 """
@@ -22,27 +22,31 @@ from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, ac
 from fpga_dynamo.lowering.ops.quantised.casts import cycles, moving, parts, placed_like, walk
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
-from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import is_unary_function
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
-CORES.add(Core[AddInt8](AddInt8.opcode, cycles, moving(3), parts, redirects=True))
-CORES.add(Core[LookupInt8](LookupInt8.opcode, cycles, moving(2), parts, redirects=True))
+CORES.add(Core[AddInt8](AddInt8.opcode, cycles, moving(3), parts, zero_copy=True))
+CORES.add(Core[LookupInt8](LookupInt8.opcode, cycles, moving(2), parts, zero_copy=True))
 
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PairParts:
-    """What a sum or a product reads: its operands, the integers and scales that they are made of; and its limits."""
+    """What a sum or a product reads: its operands, the integers and scales that they are made of; and its limits.
+
+    signs: -1 for what a difference subtracts.
+    """
 
     operands: tuple[Node, Node]
     integers: tuple[Node, Node]
     scales: tuple[Scale, Scale]
     activation: Activation
+    signs: tuple[int, int] = (1, 1)
 
 
 def match_two(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[PairParts] | None:
-    """The sum, or product, of two dequantised values, [limits], rounded to eight bits."""
+    """The sum, difference or product of two dequantised values, [limits], rounded to eight bits."""
     if len(node.args) != 2 or node.kwargs:
         return None
     left, right = map(dequantized, node.args)
@@ -59,7 +63,8 @@ def match_two(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[PairParts
     if user is None or quantizes(user) is None or not graph.claimed.isdisjoint((*nodes, user)):
         return None
     sources = tuple(dict.fromkeys(node.all_input_nodes))
-    parts = PairParts((operand(node, 0), operand(node, 1)), (left[0], right[0]), (left[1], right[1]), act)
+    signs = (1, -1) if node.target is aten.sub.Tensor else (1, 1)
+    parts = PairParts((operand(node, 0), operand(node, 1)), (left[0], right[0]), (left[1], right[1]), act, signs)
     return Match(pattern, (*sources, *nodes, user), (user,), parts)
 
 
@@ -82,7 +87,7 @@ def check_add(match: Match[PairParts], graph: GraphInfo) -> str | None:
 def lower_add(match: Match[PairParts], emitter: Emitter) -> Sequence[View]:
     scale = quantizes(match.root)
     assert scale is not None
-    a_scale, b_scale = match.bound.scales
+    (a_scale, b_scale), (a_sign, b_sign) = match.bound.scales, match.bound.signs
     a, b = (emitter.in_arena(emitter.integers(part)) for part in match.bound.integers)
     out = placed_like(a, match.root, emitter, scale.element)
     dims, (out_stride, a_stride, b_stride), begins = walk(out, a, b)
@@ -98,10 +103,10 @@ def lower_add(match: Match[PairParts], emitter: Emitter) -> Sequence[View]:
             out_stride=out_stride,
             a_format=emitter.format_of(a),
             a_zero=a_scale.zero,
-            a_factor=factor(a_scale.scale / scale.scale),
+            a_factor=factor(a_sign * a_scale.scale / scale.scale),
             b_format=emitter.format_of(b),
             b_zero=b_scale.zero,
-            b_factor=factor(b_scale.scale / scale.scale),
+            b_factor=factor(b_sign * b_scale.scale / scale.scale),
             out_format=emitter.format_of(out),
             out_zero=scale.zero,
             out_low=low,
@@ -120,7 +125,7 @@ def match_lookup(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
         return None
     chain, at = [node], operand(node, 0)
     while dequantized(at) is None:
-        if len(at.users) != 1 or not is_function_of_one(at) or at in graph.claimed:
+        if len(at.users) != 1 or not is_unary_function(at) or at in graph.claimed:
             return None
         chain.append(at)
         at = at.all_input_nodes[0]
@@ -158,7 +163,7 @@ def lower_lookup(match: Match, emitter: Emitter) -> Sequence[View]:
 
 ADD = Pattern(
     "add_int8",
-    (aten.add.Tensor,),
+    (aten.add.Tensor, aten.sub.Tensor),
     match_two,
     check_add,
     lower_add,

@@ -22,7 +22,7 @@ from fpga_dynamo.ir.view import Buffer, View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
 from fpga_dynamo.lowering.ops.repetition import repetition
-from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import is_unary_function
 from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 
 _LIMITS = ("ACT_NONE", "ACT_RELU", "ACT_CLAMP")
@@ -32,7 +32,7 @@ _SIGNED = torch.iinfo(torch.int8)
 
 
 @dataclass(frozen=True)
-class Ending:
+class QuantizedEpilogue:
     """How a product of integers ends, and the nodes behind it that say so, in order.
 
     last: whose value it gives. scale: of the integers that this is; None if it is floating-point values.
@@ -73,18 +73,20 @@ class Ending:
         return self.middle or self.scale
 
 
-def ending(product: Node, graph: GraphInfo, *, rows: bool = False, in_floats: bool = False) -> Ending:
+def quantized_epilogue(
+    product: Node, graph: GraphInfo, *, rows: bool = False, in_floats: bool = False
+) -> QuantizedEpilogue:
     """The longest chain behind `product`, all of single users, that a core does in its epilogue.
 
     rows: of a matrix; views that keep its rows whole may stand between. in_floats: its sums are no numbers of a scale
     that is known, so that all of it is computed in float32.
     """
     walk = Walk(graph, rows)
-    end = walk.ending(product)
+    end = walk.epilogue(product)
     if not in_floats or end.in_floats:
         return end
     nodes, last, act = walk.activated(product)
-    return Ending(tuple(nodes), last, None, activation=act)
+    return QuantizedEpilogue(tuple(nodes), last, None, activation=act)
 
 
 @dataclass(frozen=True)
@@ -94,15 +96,15 @@ class Walk:
     graph: GraphInfo
     rows: bool
 
-    def ending(self, product: Node) -> Ending:
+    def epilogue(self, product: Node) -> QuantizedEpilogue:
         added = self._with_residual(product)
         if added is not None:
             return self._with_function(added)
         nodes, last, act = self.activated(product)
         views, user = self.next(last)
         if user is not None and (scale := quantizes(user)) is not None:
-            return self._with_function(Ending((*nodes, *views, user), user, scale, activation=act))
-        return Ending(tuple(nodes), last, None, activation=act)
+            return self._with_function(QuantizedEpilogue((*nodes, *views, user), user, scale, activation=act))
+        return QuantizedEpilogue(tuple(nodes), last, None, activation=act)
 
     def next(self, node: Node) -> tuple[list[Node], Node | None]:
         """The user of `node`, and the views that are passed on the way to it."""
@@ -113,8 +115,8 @@ class Walk:
             user = _free_user(user, self.graph)
         return views, user
 
-    def _with_function(self, end: Ending) -> Ending:
-        """The ending with a function of the integers behind it, if one follows that gives integers of the same type."""
+    def _with_function(self, end: QuantizedEpilogue) -> QuantizedEpilogue:
+        """The epilogue with a function of its integers, if one follows that gives integers of the same type."""
         scale = end.scale
         views, reader = self.next(end.last)
         if scale is None or reader is None or (found := dequantized(reader)) is None or found[1] != scale:
@@ -125,7 +127,7 @@ class Walk:
             if user is None:
                 return end
             passed += [*views, user]
-            if not is_function_of_one(user):
+            if not is_unary_function(user):
                 break
             chain.append(user)
         if (result := quantizes(user)) is None or result.dtype is not scale.dtype:
@@ -147,7 +149,7 @@ class Walk:
         act = activation(user)
         return ([], node, Activation()) if act is None else ([*views, user], user, act)
 
-    def _with_residual(self, product: Node) -> Ending | None:
+    def _with_residual(self, product: Node) -> QuantizedEpilogue | None:
         """[rounded to eight bits] + a dequantised value, [limits], rounded to eight bits."""
         nodes: list[Node] = []
         last, middle = product, None
@@ -178,7 +180,7 @@ class Walk:
             factor((middle or scale).scale / scale.scale)
         except RequantizeError:
             return None
-        return Ending((*nodes, *more, *behind, result), result, scale, middle, other, act)
+        return QuantizedEpilogue((*nodes, *more, *behind, result), result, scale, middle, other, act)
 
     def _is_addend(self, size: Sequence[int], wanted: Sequence[int], product: Node) -> bool:
         """Whether it has as many elements as the result, or is the same for some matrices of a batch."""
@@ -236,7 +238,7 @@ class EpilogueFields(TypedDict):
     inverse_scale: float
 
 
-def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> EpilogueFields:
+def fields(end: QuantizedEpilogue, out: View, residual: View | None, emitter: Emitter) -> EpilogueFields:
     """The record's fields; `out` and `residual` are where the result goes and the residual lies."""
     enums: Mapping[str, int] = emitter.target.enums
     found: EpilogueFields = {
@@ -295,7 +297,7 @@ def signed_zero(scale: Scale) -> int:
     return scale.zero - (torch.iinfo(scale.dtype).min - _SIGNED.min)
 
 
-def greatest_residual(end: Ending) -> float:
+def greatest_residual(end: QuantizedEpilogue) -> float:
     """The greatest |residual| in steps of the result; the sums of one with a middle have none."""
     if end.residual is None or end.middle is not None or end.scale is None:
         return 0.0
@@ -304,7 +306,7 @@ def greatest_residual(end: Ending) -> float:
     return other[1].farthest * other[1].scale / end.scale.scale
 
 
-def residual_integers(end: Ending, emitter: Emitter) -> View | None:
+def residual_integers(end: QuantizedEpilogue, emitter: Emitter) -> View | None:
     """Where the integers lie that are added."""
     if end.residual is None:
         return None
@@ -313,6 +315,6 @@ def residual_integers(end: Ending, emitter: Emitter) -> View | None:
     return emitter.in_arena(emitter.integers(found[0]))
 
 
-def covered(product: Node, source: Node, end: Ending) -> Sequence[Node]:
-    """The nodes of a match, in order: a product of dequantised `source` and its ending."""
+def covered(product: Node, source: Node, end: QuantizedEpilogue) -> Sequence[Node]:
+    """The nodes of a match, in order: a product of dequantised `source` and its epilogue."""
     return (source, product, *end.nodes)

@@ -17,7 +17,7 @@ from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align
-from fpga_dynamo.lowering.ops.io_scales import Ends, takes_bytes
+from fpga_dynamo.lowering.ops.io_scales import InputOutputScales, takes_bytes
 from fpga_dynamo.lowering.ops.movement.resampling import BILINEAR, NEAREST, emit_resize
 from fpga_dynamo.lowering.ops.normalization.normalization import NormParts, check_norm, match_norm
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise, softmax_kind
@@ -39,9 +39,9 @@ def _between(inner: Match[Parts], graph: GraphInfo) -> Match[Match[Parts]] | Non
     return Match(inner.pattern, (*before, *inner.nodes, *behind), behind or inner.outputs, inner)
 
 
-def _ends(match: Match) -> Ends:
+def _ends(match: Match) -> InputOutputScales:
     found = dequantized(match.nodes[0])
-    return Ends(None if found is None else found[1], quantizes(match.root))
+    return InputOutputScales(None if found is None else found[1], quantizes(match.root))
 
 
 def _input(match: Match[Match], emitter: Emitter) -> View:

@@ -13,27 +13,28 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, shape, value
-from fpga_dynamo.ir.quantised import OwnScale, Scale
+from fpga_dynamo.ir.quantised import DynamicScale, Scale
 from fpga_dynamo.lowering.ops.epilogue import bias_of
 from fpga_dynamo.lowering.ops.quantised import product
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, Walk, ending
-from fpga_dynamo.lowering.ops.quantised.packing import Weights, unturned
-from fpga_dynamo.lowering.ops.quantised.product import Product
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue, Walk, quantized_epilogue
+from fpga_dynamo.lowering.ops.quantised.packing import Weights, untransposed
+from fpga_dynamo.lowering.ops.quantised.product import IntegerProduct
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _PLAIN = Scale(1.0, 0, -128, 127, torch.int8)
 """Of integers that stand for themselves."""
 
 
-def match_int_mm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Product] | None:
-    """The sums; or these in float32, [times a column], [times a static row], [plus a static row], and its ending."""
+def match_int_mm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[IntegerProduct] | None:
+    """The sums; or these in float32, [times a column], [times a static row], [plus a static row], and its epilogue."""
     walk = Walk(graph, rows=True)
     views, cast = walk.next(node)
     left, right = operand(node, 0), operand(node, 1)
     static = graph.is_static(right)
     if cast is None or cast.target is not aten._to_copy.default or value(cast).dtype is not torch.float32:
-        plain, other = (Weights(unturned(right), 1.0, 0, None), None) if static else (None, _PLAIN)
-        made = Product(node, left, _PLAIN, right, plain, other, None, Ending((), node, None), sums=True)
+        plain, other = (Weights(untransposed(right), 1.0, 0, None), None) if static else (None, _PLAIN)
+        end = QuantizedEpilogue((), node, None)
+        made = IntegerProduct(node, left, _PLAIN, right, plain, other, None, end, sums=True)
         return product.match_of(pattern, made, (), (), graph)
     last, after = cast, [*views, cast]
 
@@ -63,10 +64,11 @@ def match_int_mm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Produc
     of_rows = step(aten.mul.Tensor, column) if static else None
     of_columns = step(aten.mul.Tensor, row) if static else None
     added = step(aten.add.Tensor, bias) if static else None
-    scale = _PLAIN if of_rows is None else OwnScale(of_rows, None, -128, 127, torch.int8, by_row=True)
-    weights = Weights(unturned(right), 1.0 if of_columns is None else of_columns, 0, None if of_columns is None else 1)
-    end = ending(last, graph, rows=True, in_floats=True)
-    made = Product(node, left, scale, right, weights if static else None, None if static else _PLAIN, added, end)
+    scale = _PLAIN if of_rows is None else DynamicScale(of_rows, None, -128, 127, torch.int8, by_row=True)
+    column_scales = (1.0, 0, None) if of_columns is None else (of_columns, 0, 1)
+    weights = Weights(untransposed(right), *column_scales)
+    end = quantized_epilogue(last, graph, rows=True, in_floats=True)
+    made = IntegerProduct(node, left, scale, right, weights if static else None, None if static else _PLAIN, added, end)
     return product.match_of(pattern, made, (), after, graph)
 
 

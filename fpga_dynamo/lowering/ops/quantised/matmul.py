@@ -1,4 +1,4 @@
-"""Matrix products of dequantised values, with their ending in one command: mm, addmm and bmm.
+"""Matrix products of dequantised values, with their epilogue in one command: mm, addmm and bmm.
 
 Patterns; legality and commands: product.py, tests: tests/lowering/test_quantised.py, test_quantised_tensor_scales.py.
 """
@@ -11,19 +11,19 @@ from typing import Any, cast
 from torch.fx import Node
 
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand
-from fpga_dynamo.ir.quantised import OwnScale, dequantized, dequantized_by_tensor
+from fpga_dynamo.ir.quantised import DynamicScale, dequantized, dequantized_by_tensor
 from fpga_dynamo.lowering.ops.epilogue import bias_of
 from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
 from fpga_dynamo.lowering.ops.matmul.matmul import bias_step
 from fpga_dynamo.lowering.ops.quantised import product
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, ending
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue, quantized_epilogue
 from fpga_dynamo.lowering.ops.quantised.packing import weights_of
-from fpga_dynamo.lowering.ops.quantised.product import Product
+from fpga_dynamo.lowering.ops.quantised.product import IntegerProduct
 from fpga_dynamo.lowering.patterns import Match, Pattern, follow
 
 
-def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Product] | None:
-    """A product of dequantised values, or of one by weights, and its ending; a view that splits the batch, too."""
+def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[IntegerProduct] | None:
+    """A product of dequantised values, or of one by weights, and its epilogue; a view that splits the batch, too."""
     with_bias = node.target is aten.addmm.default
     left, right = operand(node, int(with_bias)), operand(node, 1 + int(with_bias))
     found: Any = dequantized(left) or dequantized_by_tensor(left)
@@ -35,19 +35,19 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Produc
     if graph.is_static(matrix):
         if bias is None:
             bias, after = _bias_behind(node, graph)
-        end = _ending(after[-1] if after else node, scale, graph)
-        made = Product(node, integers, scale, matrix, weights_of(matrix, graph), None, bias, end)
+        end = _epilogue_of(after[-1] if after else node, scale, graph)
+        made = IntegerProduct(node, integers, scale, matrix, weights_of(matrix, graph), None, bias, end)
         return product.match_of(pattern, made, (left,), after, graph)
     other = dequantized(right)
-    if other is None or isinstance(scale, OwnScale):
+    if other is None or isinstance(scale, DynamicScale):
         return None
-    made = Product(node, integers, scale, other[0], None, other[1], bias, _ending(node, scale, graph))
+    made = IntegerProduct(node, integers, scale, other[0], None, other[1], bias, _epilogue_of(node, scale, graph))
     return product.match_of(pattern, made, tuple(dict.fromkeys((left, right))), (), graph)
 
 
-def _ending(last: Node, scale: object, graph: GraphInfo) -> Ending:
+def _epilogue_of(last: Node, scale: object, graph: GraphInfo) -> QuantizedEpilogue:
     """That of floating-point values where a scale is known as it runs only."""
-    return ending(last, graph, rows=True, in_floats=isinstance(scale, OwnScale))
+    return quantized_epilogue(last, graph, rows=True, in_floats=isinstance(scale, DynamicScale))
 
 
 def _bias_behind(node: Node, graph: GraphInfo) -> tuple[Node | None, Sequence[Node]]:
@@ -59,7 +59,7 @@ def _bias_behind(node: Node, graph: GraphInfo) -> tuple[Node | None, Sequence[No
     return bias_of(before, add), nodes
 
 
-def check_matmul(match: Match[Product], graph: GraphInfo) -> str | None:
+def check_matmul(match: Match[IntegerProduct], graph: GraphInfo) -> str | None:
     node = match.bound.node
     if argument(node, "beta", 3, 1) != 1 or argument(node, "alpha", 4, 1) != 1:
         return "scaling by alpha or beta is not supported"

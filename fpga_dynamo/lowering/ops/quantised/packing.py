@@ -19,7 +19,7 @@ from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, Scale
 from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
 from fpga_dynamo.ir.weights import Expression, NotExactError, Packer
 from fpga_dynamo.lowering.ops.packing import Form, formed
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, greatest_residual
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue, greatest_residual
 
 _TURNS = (aten.t.default, aten.permute.default, aten.transpose.int)
 
@@ -42,7 +42,7 @@ class Weights:
 
 def weights_of(node: Any, graph: GraphInfo) -> Weights | str:
     """What the floating-point values `node` are made of; or why they are no weights of eight bits."""
-    turned = turns(node)
+    transposed = is_transposed(node)
     while isinstance(node, Node) and node.target in _TURNS:
         if len(value(node).shape) != 2:
             return "a transposed weight is supported in 2-D only"
@@ -66,18 +66,18 @@ def weights_of(node: Any, graph: GraphInfo) -> Weights | str:
     axis = node.args[3]
     assert isinstance(axis, int)
     rank = len(value(integers).shape)
-    return Weights(integers, scale, zero, 1 - axis % 2 if turned and rank == 2 else axis % rank)
+    return Weights(integers, scale, zero, 1 - axis % 2 if transposed and rank == 2 else axis % rank)
 
 
-def turns(node: Node) -> bool:
+def is_transposed(node: Node) -> bool:
     """Whether a matrix is its transpose in front of transpositions."""
-    turned = False
+    transposed = False
     while node.target in _TURNS:
-        node, turned = node.all_input_nodes[0], not turned
-    return turned
+        node, transposed = node.all_input_nodes[0], not transposed
+    return transposed
 
 
-def unturned(node: Node) -> Node:
+def untransposed(node: Node) -> Node:
     """A matrix in front of transpositions."""
     while node.target in _TURNS:
         node = node.all_input_nodes[0]
@@ -134,19 +134,19 @@ class WeightLayout:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class ProductParameters:
     """What the parameters of a product are made of."""
 
     weights: Weights
     bias: Node | None
     source: Scale
-    ending: Ending
+    epilogue: QuantizedEpilogue
     form: Form = None
     is_matrix: bool = False
 
     def pack(self, groups: int, width: int, count: int, emitter: Packer, name: str) -> Buffer:
         """[group][panel][offset, scale, bias][width] of `count` output channels of a group."""
-        w, end = self.weights, self.ending
+        w, end = self.weights, self.epilogue
         first = end.first_scale
         settings = RequantizationParameters(
             groups=groups,
@@ -198,9 +198,9 @@ def pack_int8_depthwise(params: tuple[Any, ...], weight: torch.Tensor) -> torch.
 
 
 def pack_int8_matrix(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
-    """int8 [panel][k / 4][16 vectors][4] of a (k, n) matrix, given so or `turned`; zeros for what there is not."""
-    vectors, turned = params
-    matrix, width = matrix.t() if turned else matrix, VEC * vectors
+    """int8 [panel][k / 4][16 vectors][4] of a (k, n) matrix, given so or `transposed`; zeros for what there is not."""
+    vectors, transposed = params
+    matrix, width = matrix.t() if transposed else matrix, VEC * vectors
     padded = F.pad(matrix, (0, -matrix.shape[1] % width, 0, -matrix.shape[0] % 4))
     split = padded.reshape(padded.shape[0] // 4, 4, -1, width)
     return split.permute(2, 0, 3, 1).contiguous().flatten()

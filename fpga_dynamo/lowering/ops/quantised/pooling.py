@@ -1,4 +1,4 @@
-"""Pooling of 8-bit integers: maxima as they are, averages and means by one rounding.
+"""Pooling of 8-bit integers: maxima as they are, averages, means and sums by one rounding.
 
 Patterns and commands; core: hls_kernels/cores/pool_int8, tests: tests/lowering/test_quantised.py.
 """
@@ -22,7 +22,7 @@ from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import PoolInt8
 from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts
-from fpga_dynamo.lowering.ops.pooling import Window, pool_cycles, window_of
+from fpga_dynamo.lowering.ops.pooling import PoolWindow, pool_cycles, window_of
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_and_first_item, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
@@ -32,7 +32,7 @@ MOST_DIVISORS = 6
 
 CORES.add(
     Core[PoolInt8](
-        PoolInt8.opcode, pool_cycles, lambda c, target: images_floats(c, target) // 4, images_parts, redirects=True
+        PoolInt8.opcode, pool_cycles, lambda c, target: images_floats(c, target) // 4, images_parts, zero_copy=True
     )
 )
 
@@ -60,7 +60,8 @@ def lower_maxima(match: Match, emitter: Emitter) -> Sequence[View]:
 
 # --- averages ---------------------------------------------------------------------------------------------------------
 
-_AVERAGES = (aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default, aten.mean.dim)
+REDUCTIONS = (aten.mean.dim, aten.sum.dim_IntList)
+_AVERAGES = (aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default, *REDUCTIONS)
 
 
 def match_average(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
@@ -72,21 +73,27 @@ def match_average(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
     return Match(pattern, (source, node, user), (user,))
 
 
-def window_of_average(node: Node) -> Window | str:
+def window_of_average(node: Node) -> PoolWindow | str:
     """Windows over height and width of an image; or why it is not that."""
     size = shape(operand(node, 0))
     if len(size) not in (3, 4):
         return "input is not a 3-D (CHW) or 4-D (NCHW) tensor"
     if not all(isinstance(n, int) for n in (*size[-2:], *shape(node))):
         return "images of dynamic size are not supported"
-    if node.target is not aten.mean.dim:
+    if node.target not in REDUCTIONS:
         return window_of(node, 2)
-    if argument(node, "dtype", 3) is not None or normalise_dims(argument(node, "dim", 1), len(size)) != (
-        len(size) - 2,
-        len(size) - 1,
-    ):
-        return "a mean is supported over an image's height and width only"
-    return Window(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1))
+    if reduced_dims(node) != (len(size) - 2, len(size) - 1):
+        return "means and sums are supported over an image's height and width only"
+    divisor = int(node.target is not aten.mean.dim)
+    return PoolWindow(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1), divisor=divisor)
+
+
+def reduced_dims(node: Node) -> tuple[int, ...] | None:
+    """The dimensions of a mean or sum, in order; None where the result has another type."""
+    if argument(node, "dtype", 3) is not None:
+        return None
+    rank = len(shape(operand(node, 0)))
+    return tuple(sorted(normalise_dims(argument(node, "dim", 1) or range(rank), rank)))
 
 
 def check_average(match: Match, graph: GraphInfo) -> str | None:
@@ -103,41 +110,50 @@ def check_average(match: Match, graph: GraphInfo) -> str | None:
 
 
 def result_size(node: Node) -> tuple[int, int]:
-    if node.target is aten.mean.dim:
+    if node.target in REDUCTIONS:
         return 1, 1
     size = shape(node)
     return size[-2], size[-1]
 
 
-def _counts(window: Window, axis: int, size: int, out: int) -> set[tuple[int, int]]:
+def window_divisors(window: PoolWindow, size: Sequence[int], out: Sequence[int]) -> list[list[int]]:
+    """By what the sum of each window is divided, by rows and columns of the result."""
+    rows, columns = (_counts(window, axis, size[axis], out[axis]) for axis in (0, 1))
+    return [[_divisor(window, row, column) for column in columns] for row in rows]
+
+
+def _divisor(window: PoolWindow, row: tuple[int, int], column: tuple[int, int]) -> int:
+    place = int(window.count_include_pad)
+    return window.divisor or max(row[place] * column[place], 1)
+
+
+def _counts(window: PoolWindow, axis: int, size: int, out: int) -> list[tuple[int, int]]:
     """(pixels inside of the image, pixels that count) of the windows of an axis, as hls_kernels/cores/pool has them."""
-    found = set()
+    found = []
     for i in range(out):
         if window.adaptive:
             taps = ceil_div((i + 1) * size, out) - i * size // out
-            found.add((taps, taps))
+            found.append((taps, taps))
             continue
         step, start = window.dilation[axis], i * window.stride[axis] - window.padding[axis]
         first = ceil_div(-start, step) if start < 0 else 0
         last = min(window.kernel[axis], ceil_div(size - start, step)) if start < size else 0
         room = size + window.padding[axis] - start
-        found.add((max(last - first, 0), min(window.kernel[axis], ceil_div(room, step)) if room > 0 else 0))
+        found.append((max(last - first, 0), min(window.kernel[axis], ceil_div(room, step)) if room > 0 else 0))
     return found
 
 
 def divisor_scales(
-    window: Window, size: Sequence[int], out: Sequence[int], source: Scale, result: Scale
+    window: PoolWindow, size: Sequence[int], out: Sequence[int], source: Scale, result: Scale
 ) -> dict[int, int] | str:
     """The scale of sums for each number that they may be divided by, as the record has it; or why it is refused."""
     if window.divisor < 0:
         return "a negative divisor_override is not supported"
     most: dict[int, int] = {}
-    rows, columns = (_counts(window, axis, size[axis], out[axis]) for axis in (0, 1))
-    for (row, counted_row), (column, counted_column) in itertools.product(rows, columns):
-        pixels = row * column
-        counted = counted_row * counted_column if window.count_include_pad else pixels
-        divisor = window.divisor or max(counted, 1)
-        most[divisor] = max(most.get(divisor, 0), pixels)
+    rows, columns = (set(_counts(window, axis, size[axis], out[axis])) for axis in (0, 1))
+    for row, column in itertools.product(rows, columns):
+        divisor = _divisor(window, row, column)
+        most[divisor] = max(most.get(divisor, 0), row[0] * column[0])
     if len(most) > MOST_DIVISORS:
         return f"windows of {len(most)} different sizes are not supported; the core holds {MOST_DIVISORS} divisors"
     scales = {}
@@ -167,7 +183,7 @@ def may_be_halves(ratio: float, divisor: int) -> bool:
 def lower_average(match: Match, emitter: Emitter) -> Sequence[View]:
     source, node, last = match.nodes
     found, scale, window = dequantized(source), quantizes(last), window_of_average(node)
-    assert found is not None and scale is not None and isinstance(window, Window)
+    assert found is not None and scale is not None and isinstance(window, PoolWindow)
     integers, given = found
     scales = divisor_scales(window, shape(integers)[-2:], result_size(node), given, scale)
     assert isinstance(scales, dict)
@@ -186,7 +202,7 @@ def lower_average(match: Match, emitter: Emitter) -> Sequence[View]:
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _emit(kind: str, source: Node, last: Node, window: Window, own: dict[str, Any], emitter: Emitter) -> View:
+def _emit(kind: str, source: Node, last: Node, window: PoolWindow, own: dict[str, Any], emitter: Emitter) -> View:
     """The command, of one image or a batch; the view of its result."""
     x = emitter.in_arena(emitter.integers(source))
     batched, element = len(x.shape) == 4, BYTES[value(last).dtype]

@@ -17,7 +17,7 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, refuse_value, shape, value
-from fpga_dynamo.ir.quantised import OwnScale, Scale
+from fpga_dynamo.ir.quantised import DynamicScale, Scale
 from fpga_dynamo.ir.records import GemmInt8
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
@@ -32,16 +32,16 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
 )
 from fpga_dynamo.lowering.ops.matmul.matmul import reshaped
 from fpga_dynamo.lowering.ops.packing import int8_panel_vectors, product_tiles
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, fields, residual_integers, table_in
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue, fields, residual_integers, table_in
 from fpga_dynamo.lowering.ops.quantised.packing import (
     PARAMETERS,
     QUAD,
-    Parameters,
+    ProductParameters,
     UniformParameters,
     Weights,
+    is_transposed,
     pack_int8_matrix,
     pack_one_scale,
-    turns,
 )
 from fpga_dynamo.lowering.ops.quantised.tensor_scales import TOO_OLD, scales, takes_scales
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
@@ -65,13 +65,13 @@ GEMM_INT8 = CORES.add(
         moved=_words,
         parts=product_tiles,
         bands=Bands("a", _cut),
-        redirects=True,
+        zero_copy=True,
     )
 )
 
 
 @dataclass(frozen=True)
-class Product:
+class IntegerProduct:
     """node: whose sums these are. left: integers, of the scale `scale`.
 
     weights: the right operand, of which `right` is the matrix in the graph; or why it has no weights. Where it is
@@ -81,28 +81,28 @@ class Product:
 
     node: Node
     left: Node
-    scale: Scale | OwnScale
+    scale: Scale | DynamicScale
     right: Node
     weights: Weights | str | None
     other: Scale | None
     bias: Node | None
-    ending: Ending
+    epilogue: QuantizedEpilogue
     sums: bool = False
 
 
 def match_of(
-    pattern: Pattern, product: Product, before: Sequence[Node], after: Sequence[Node], graph: GraphInfo
-) -> Match[Product]:
-    """The match of `before`, the product, `after` and its ending, and of a view that splits the batch behind it."""
-    nodes = [*after, *product.ending.nodes]
-    view = sole_user(product.ending.last)
+    pattern: Pattern, product: IntegerProduct, before: Sequence[Node], after: Sequence[Node], graph: GraphInfo
+) -> Match[IntegerProduct]:
+    """The match of `before`, the product, `after` and its epilogue, and of a view that splits the batch behind it."""
+    nodes = [*after, *product.epilogue.nodes]
+    view = sole_user(product.epilogue.last)
     if view is not None and view not in graph.claimed and splits_batch(view):
         nodes.append(view)
     root = nodes[-1] if nodes else product.node
     return Match(pattern, (*before, product.node, *nodes), (root,), product)
 
 
-def check(match: Match[Product], graph: GraphInfo) -> str | None:
+def check(match: Match[IntegerProduct], graph: GraphInfo) -> str | None:
     product = match.bound
     for what, given in (("left operand", product.left), ("right operand", product.right)):
         if why := refuse_value(given, what):
@@ -115,7 +115,7 @@ def check(match: Match[Product], graph: GraphInfo) -> str | None:
         return "the addend is not a constant bias vector, or has a gradient: call the model under torch.no_grad()"
     if product.sums and "FORMAT_I32" not in graph.target.enums:
         return TOO_OLD
-    if isinstance(product.scale, OwnScale):
+    if isinstance(product.scale, DynamicScale):
         if not takes_scales(graph.target):
             return TOO_OLD
         own = (product.scale.scale, product.scale.zero) if product.scale.zero is not None else (product.scale.scale,)
@@ -136,14 +136,14 @@ def check(match: Match[Product], graph: GraphInfo) -> str | None:
     return None
 
 
-def macs(match: Match[Product]) -> int:
+def macs(match: Match[IntegerProduct]) -> int:
     product = match.bound
     return value(product.node).numel() * shape(product.left)[-1]
 
 
-def lower(match: Match[Product], emitter: Emitter) -> Sequence[View]:
+def lower(match: Match[IntegerProduct], emitter: Emitter) -> Sequence[View]:
     product = match.bound
-    node, end, scale = product.node, product.ending, product.scale
+    node, end, scale = product.node, product.epilogue, product.scale
     rows, depth = shape(product.left)[-2:]
     columns = shape(product.right)[-1]
     vectors = int8_panel_vectors(columns, emitter.target)
@@ -166,8 +166,8 @@ def lower(match: Match[Product], emitter: Emitter) -> Sequence[View]:
         **fields(end, y, residual, emitter),
     }
     own_reads: list[View] = []
-    if isinstance(scale, OwnScale):
-        own_reads, own = _own_scales(scale, (*halves, rows, 1), emitter)
+    if isinstance(scale, DynamicScale):
+        own_reads, own = _dynamic_scales(scale, (*halves, rows, 1), emitter)
         shared |= own
     else:
         shared["a_zero"] = scale.zero
@@ -184,7 +184,7 @@ def lower(match: Match[Product], emitter: Emitter) -> Sequence[View]:
     return [reshaped(y, shape(match.root), emitter)]
 
 
-def _residual(end: Ending, size: tuple[int, ...], halves: tuple[int, int], emitter: Emitter) -> View | None:
+def _residual(end: QuantizedEpilogue, size: tuple[int, ...], halves: tuple[int, int], emitter: Emitter) -> View | None:
     """Where the integers lie that are added, as (b0, b1, m, n), with steps of 0 where matrices share them."""
     view = residual_integers(end, emitter)
     if view is None:
@@ -195,7 +195,7 @@ def _residual(end: Ending, size: tuple[int, ...], halves: tuple[int, int], emitt
     return emitter.vector_rows(split(reshaped(view, size, emitter), halves), aligned=True)
 
 
-def _own_scales(scale: OwnScale, size: tuple[int, ...], emitter: Emitter) -> tuple[list[View], dict[str, Any]]:
+def _dynamic_scales(scale: DynamicScale, size: tuple[int, ...], emitter: Emitter) -> tuple[list[View], dict[str, Any]]:
     """Where scales and zero points lie that are tensors, for rows of `size`, and the record's fields for them."""
     own, zeros = scales(scale, size, emitter)
     found: dict[str, Any] = {"row_scale": Operand.of(own), "row_stride": own.strides[:3]}
@@ -204,31 +204,31 @@ def _own_scales(scale: OwnScale, size: tuple[int, ...], emitter: Emitter) -> tup
     return [own, zeros], {**found, "row_zero": Operand.of(zeros)}
 
 
-def _packed(product: Product, vectors: int, emitter: Emitter) -> tuple[Buffer, dict[str, Any], Buffer]:
+def _packed(product: IntegerProduct, vectors: int, emitter: Emitter) -> tuple[Buffer, dict[str, Any], Buffer]:
     """The right operand in panels, its fields, and the parameters."""
     weights, scale = product.weights, product.scale
     assert isinstance(weights, Weights)
     depth, columns = shape(product.right)
     width = VEC * vectors
-    turned = turns(product.right)
+    transposed = is_transposed(product.right)
     b = emitter.pack(
         pack_int8_matrix,
-        (vectors, turned),
+        (vectors, transposed),
         [emitter.expression(weights.integers)],
         align(depth, QUAD) * align(columns, width),
         f"{weights.integers.name} [panel][k / 4][{width}][4]",
         I8,
     )
-    source = scale.of_sums if isinstance(scale, OwnScale) else scale
-    parameters = Parameters(weights, product.bias, source, product.ending, is_matrix=not turned)
+    source = scale.of_sums if isinstance(scale, DynamicScale) else scale
+    parameters = ProductParameters(weights, product.bias, source, product.epilogue, is_matrix=not transposed)
     return b, {"b": Operand(b), "b_packed": 1}, parameters.pack(1, width, columns, emitter, b.name)
 
 
 def _given(
-    product: Product, halves: tuple[int, int], vectors: int, emitter: Emitter
+    product: IntegerProduct, halves: tuple[int, int], vectors: int, emitter: Emitter
 ) -> tuple[View, dict[str, Any], Buffer]:
     """A right operand that is computed in the graph, its fields, and the parameters."""
-    scale, other, end = product.scale, product.other, product.ending
+    scale, other, end = product.scale, product.other, product.epilogue
     assert isinstance(scale, Scale) and other is not None
     b = batches(product.right, halves, emitter, integers=True)
     first = end.first_scale

@@ -6,11 +6,11 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_OWN, QUANTIZE, QUANTIZE_OWN
+from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_DYNAMIC, QUANTIZE, QUANTIZE_DYNAMIC
 from fpga_dynamo.lowering.patterns import TABLE
 
 _SUFFIX = "_int8"
-_SIGNS = frozenset({QUANTIZE, DEQUANTIZE, *QUANTIZE_OWN, *DEQUANTIZE_OWN, aten._int_mm.default})
+_SIGNS = frozenset({QUANTIZE, DEQUANTIZE, *QUANTIZE_DYNAMIC, *DEQUANTIZE_DYNAMIC, aten._int_mm.default})
 
 
 def is_quantised(graph: GraphInfo) -> bool:

@@ -17,7 +17,7 @@ from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import F32
 from fpga_dynamo.ir.graph import GraphInfo, operand, refuse_float, refuse_value, shape
 from fpga_dynamo.ir.operators import Arguments, Operator, Tensors
-from fpga_dynamo.ir.quantised import DEQUANTIZE_OWN, QUANTIZE_OWN, OwnScale, own_scale
+from fpga_dynamo.ir.quantised import DEQUANTIZE_DYNAMIC, QUANTIZE_DYNAMIC, DynamicScale, dynamic_scale
 from fpga_dynamo.ir.records import Dequantize, Quantize
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import View
@@ -29,7 +29,7 @@ from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 TOO_OLD = "the xclbin's cores do not support dynamic quantization; rebuild it"
 
 
-def scales(scale: OwnScale, size: tuple[int, ...], emitter: Emitter) -> tuple[View, View | None]:
+def scales(scale: DynamicScale, size: tuple[int, ...], emitter: Emitter) -> tuple[View, View | None]:
     """The scale and the zero point of each element of `size`, of the same strides; no zero point where it is 0."""
     found = []
     for node in (scale.scale, scale.zero):
@@ -45,13 +45,13 @@ def scales(scale: OwnScale, size: tuple[int, ...], emitter: Emitter) -> tuple[Vi
 
 
 def takes_scales(target: Target) -> bool:
-    """Whether the cores take scales from the arena: older ones have them in their records alone."""
+    """Whether the cores read scales from the arena: older ones have them in their records alone."""
     return any(field.name == "row_scale" for field in target.records.get("gemm_int8", ()))
 
 
 def _check(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
-    scale = own_scale(node)
+    scale = dynamic_scale(node)
     if scale is None:
         return "a float64 scale, or another conversion than float32 to int8 or uint8, is not supported"
     if not takes_scales(graph.target):
@@ -69,7 +69,7 @@ def check_quantize(match: Match, graph: GraphInfo) -> str | None:
 
 def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
-    scale = own_scale(node)
+    scale = dynamic_scale(node)
     assert scale is not None
     source = emitter.in_arena(emitter.view(operand(node, 0)))
     out = placed_like(source, node, emitter, scale.element)
@@ -79,7 +79,7 @@ def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def lower_dequantize(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
-    scale = own_scale(node)
+    scale = dynamic_scale(node)
     assert scale is not None
     source = emitter.in_arena(emitter.integers(operand(node, 0)))
     out = placed_like(source, node, emitter, F32)
@@ -92,7 +92,7 @@ def _append_casts(
     source: View,
     out: View,
     node: Node,
-    scale: OwnScale,
+    scale: DynamicScale,
     emitter: Emitter,
 ) -> Sequence[View]:
     """Commands that convert `source` to `out`. record: of their operands, dimensions and strides."""
@@ -140,7 +140,7 @@ PATTERNS = tuple(
         operators={op: Operator(_call(bool(by_row), name.startswith("de"))) for by_row, op in enumerate(anchors)},
     )
     for name, anchors, check, lower in (
-        ("quantize_by_tensor", QUANTIZE_OWN, check_quantize, lower_quantize),
-        ("dequantize_by_tensor", DEQUANTIZE_OWN, _check, lower_dequantize),
+        ("quantize_by_tensor", QUANTIZE_DYNAMIC, check_quantize, lower_quantize),
+        ("dequantize_by_tensor", DEQUANTIZE_DYNAMIC, _check, lower_dequantize),
     )
 )

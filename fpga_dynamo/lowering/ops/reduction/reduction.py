@@ -36,7 +36,7 @@ from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_rounded
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
-from fpga_dynamo.lowering.ops.io_scales import FLOATS, Ends
+from fpga_dynamo.lowering.ops.io_scales import FLOATS, InputOutputScales
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, anchor_and_items
 
 SOFTMAX_PASSES = 3
@@ -67,7 +67,7 @@ REDUCE = CORES.add(
         cycles=lambda c, target: ceil_div(_elements(c), VEC) * _passes(c, target),
         moved=lambda c, target: _elements(c) * (2 if _passes(c, target) > 1 else 1),
         parts=lambda c, target: numel(c.kept),
-        redirects=True,
+        zero_copy=True,
     )
 )
 
@@ -194,7 +194,7 @@ def emit_rowwise(
     scale: View | None = None,
     shift: View | None = None,
     eps: float = 0.0,
-    ends: Ends = FLOATS,
+    ends: InputOutputScales = FLOATS,
 ) -> View:
     """A command that keeps the input's size: softmax, norms. scale and shift broadcast to x's shape, in weights.
 
@@ -283,7 +283,7 @@ def _emit(
     shift: View | None = None,
     eps: float = 0.0,
     affine: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
-    ends: Ends = FLOATS,
+    ends: InputOutputScales = FLOATS,
 ) -> None:
     def six(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
         return (*pad_left(a, 3, 0), *pad_left(b, 3, 0))

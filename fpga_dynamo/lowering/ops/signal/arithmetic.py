@@ -51,7 +51,7 @@ CORES.add(
         cycles=lambda c, target: _vectors(c) * max(_beats(c) - 2, 2),  # two ports: arena and weights, or read and write
         moved=lambda c, target: numel(c.dims) * _beats(c),
         parts=lambda c, target: ceil_div(_vectors(c), 8),
-        redirects=True,
+        zero_copy=True,
     )
 )
 

@@ -1,4 +1,4 @@
-"""Complex values in a graph: which the cores take, and how commands see their rows."""
+"""Complex values in a graph: which the cores support, and how commands see their rows."""
 
 from __future__ import annotations
 

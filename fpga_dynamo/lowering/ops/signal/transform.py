@@ -65,7 +65,7 @@ def _moved(c: Fft, target: Target) -> int:
     return int(rows * per_row + twiddle_floats(c.points))
 
 
-CORES.add(Core[Fft](Fft.opcode, _cycles, _moved, parts=lambda c, target: _groups(c), redirects=True))
+CORES.add(Core[Fft](Fft.opcode, _cycles, _moved, parts=lambda c, target: _groups(c), zero_copy=True))
 
 
 @dataclass(frozen=True)

@@ -25,16 +25,16 @@ from fpga_dynamo.lowering.user_patterns import call_lower, check_command
 
 
 def emit_segment(
-    graph: GraphInfo, segment: Segment, taken_by: Mapping[Node, str], *, watch: bool = False, bands: bool = False
+    graph: GraphInfo, segment: Segment, pattern_of: Mapping[Node, str], *, watch: bool = False, bands: bool = False
 ) -> Lowered:
-    """Lowers the matches of `segment` in order. taken_by: the pattern that has each node of the graph's matches.
+    """Lowers the matches of `segment` in order. pattern_of: the pattern that has each node of the graph's matches.
 
     Results that eager may have to compute again become outputs; with `watch`, the value of every match does.
     bands: whether chains of convolutions may run in bands of rows.
     """
     assert segment.kernel is not None
     inputs = {node: _slot_view(node, Role.INPUT) for node in segment.inputs}
-    emitter = Emitter(graph, segment.kernel, inputs.get, taken_by)
+    emitter = Emitter(graph, segment.kernel, inputs.get, pattern_of)
     plan_places(segment.matches, emitter)
     for match in segment.matches:
         _lower(match, emitter)

@@ -24,7 +24,7 @@ from fpga_dynamo.lowering.patterns import Match
 def plan_places(matches: Sequence[Match], emitter: Emitter) -> None:
     """Tells the emitter where the values of `matches` go; a place is made when it is first asked for."""
     producer = {output: match for match in matches for output in match.outputs if len(match.outputs) == 1}
-    joined = {match.root: images for match in matches if (images := list(match.pattern.joins(match)))}
+    joined = {match.root: images for match in matches if (images := list(match.pattern.concatenates(match)))}
     for cat, prefixes in _longest(joined):
         result = _Result(cat, emitter)
         for prefix in prefixes:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
-from fpga_dynamo.codegen.engine.launch import encoded, told
+from fpga_dynamo.codegen.engine.launch import command_reports, encoded
 from fpga_dynamo.codegen.engine.maps import Map
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.blocked import Blocked
@@ -18,7 +18,7 @@ from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.ir.view import dense, numel
 from fpga_dynamo.lowering.passes.cores.emit import is_dense
 from fpga_dynamo.lowering.passes.engine.claim import anchor_of
-from fpga_dynamo.lowering.passes.engine.plan import Memory, plan_for_engine
+from fpga_dynamo.lowering.passes.engine.plan import LaunchMemory, plan_for_engine
 from fpga_dynamo.lowering.passes.select.partition import Partition, Segment
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.options import Options
@@ -41,7 +41,7 @@ def lower_on_engine(graph: GraphInfo, options: Options) -> tuple[Partition, list
     return plan.parts, lowered
 
 
-def _lower_segment(graph: GraphInfo, segment: Segment, memory: Memory, *, watch: bool) -> Lowered:
+def _lower_segment(graph: GraphInfo, segment: Segment, memory: LaunchMemory, *, watch: bool) -> Lowered:
     """The launch of a segment, which also gets its time."""
     emitter, engine = memory.emitter, memory.emitter.engine
     of_anchor = {anchor_of(match): match for match in segment.matches}
@@ -58,7 +58,7 @@ def _lower_segment(graph: GraphInfo, segment: Segment, memory: Memory, *, watch:
         if of.at is not None
     ]
     (launch,) = emitter.lists.launches
-    commands = told(launch, engine, lambda emitted: _names(emitted.node, of_anchor[emitted.node]))
+    commands = command_reports(launch, engine, lambda emitted: _names(emitted.node, of_anchor[emitted.node]))
     clock, platform = engine.platform.clock_hz, engine.platform
     moved = sum(slot.nbytes for slot in (*inputs, *results))
     computed = sum(command.cycles for command in commands) / clock

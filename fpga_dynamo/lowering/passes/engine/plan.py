@@ -18,14 +18,14 @@ from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.graph import GraphInfo, shape
 from fpga_dynamo.ir.view import View
-from fpga_dynamo.lowering.ops.engine.common.joins import Join
+from fpga_dynamo.lowering.ops.engine.common.concatenations import Concatenation
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import channel_axis
 from fpga_dynamo.lowering.passes.engine.claim import Refusals, anchor_of, claim_for_engine, emit_of
 from fpga_dynamo.lowering.passes.select.partition import Machine, Partition, Segment, partition
 from fpga_dynamo.lowering.patterns import Match
 
 
-class Memory:
+class LaunchMemory:
     """The device memory of one launch, or of several, and the emitter that places maps there.
 
     made: where values of matches lie, and the launch that makes each. given: values that the host writes.
@@ -42,7 +42,7 @@ class EnginePlan:
     """memories: one for all launches, or one for each segment on the card, in their order."""
 
     parts: Partition
-    memories: list[Memory]
+    memories: list[LaunchMemory]
 
 
 def plan_for_engine(
@@ -73,17 +73,19 @@ def plan_for_engine(
             return EnginePlan(parts, memories)
 
 
-def _emit_launches(graph: GraphInfo, engine: EngineTarget, segments: Sequence[Segment], refused: Refusals) -> Memory:
+def _emit_launches(
+    graph: GraphInfo, engine: EngineTarget, segments: Sequence[Segment], refused: Refusals
+) -> LaunchMemory:
     """The memory of these segments, with a launch for each."""
-    memory = Memory(graph, engine)
+    memory = LaunchMemory(graph, engine)
     matches = [match for segment in segments for match in segment.matches]
-    _plan_joins(matches, {node for match in matches for node in match.outputs}, memory.emitter)
+    _plan_concatenations(matches, {node for match in matches for node in match.outputs}, memory.emitter)
     for segment in segments:
         _emit(segment, memory, refused)
     return memory
 
 
-def _emit(segment: Segment, memory: Memory, refused: Refusals) -> None:
+def _emit(segment: Segment, memory: LaunchMemory, refused: Refusals) -> None:
     """Appends a launch with the commands of a segment.
 
     Adds what the engine refuses to `refused`; the launch is incomplete then.
@@ -105,10 +107,10 @@ def _emit(segment: Segment, memory: Memory, refused: Refusals) -> None:
             made[node] = (view, len(emitter.lists.launches) - 1)
 
 
-def _plan_joins(matches: list[Match], outputs: Collection[Node], emitter: EngineEmitter) -> None:
+def _plan_concatenations(matches: list[Match], outputs: Collection[Node], emitter: EngineEmitter) -> None:
     """Parts of concatenations are written to their place by those that make them, where blocks allow it."""
     for match in reversed(matches):
-        if not isinstance(match.bound, Join) or not channel_axis(match.root):
+        if not isinstance(match.bound, Concatenation) or not channel_axis(match.root):
             continue
         node, first = match.root, 0
         out = emitter.placements.setdefault(node, emitter.result(node))

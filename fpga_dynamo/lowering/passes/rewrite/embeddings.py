@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.dtypes import BYTES
 from fpga_dynamo.ir.graph import arguments, aten, shape, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, DEQUANTIZE_OWN, dequantized
+from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, DEQUANTIZE_DYNAMIC, dequantized
 from fpga_dynamo.ir.sizes.tensor import dense_like, of_dtype
 
 
@@ -63,7 +63,7 @@ def _by_scales_of_rows(module: GraphModule, node: Node, table: Node) -> None:
         scale = _rows_of(module, node, _column(module, node, scales, torch.float32), size)
         zero = _rows_of(module, node, _column(module, node, zeros, torch.int32), size)
         arguments = (rows, scale, zero, low, high, dtype, torch.float32)
-        made = make_node(module, node, DEQUANTIZE_OWN[1], arguments, value(node))
+        made = make_node(module, node, DEQUANTIZE_DYNAMIC[1], arguments, value(node))
     node.replace_all_uses_with(made)
 
 

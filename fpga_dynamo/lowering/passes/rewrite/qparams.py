@@ -16,7 +16,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import aten, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE_OWN, QUANTIZE_OWN
+from fpga_dynamo.ir.quantised import DEQUANTIZE_DYNAMIC, QUANTIZE_DYNAMIC
 from fpga_dynamo.ir.sizes.tensor import dense_like
 from fpga_dynamo.torch_internals.quantized import decomposed
 
@@ -24,7 +24,7 @@ from fpga_dynamo.torch_internals.quantized import decomposed
 def open_choices(module: GraphModule) -> None:
     """Rewrites the graph in place; one without dynamic quantisation stays as it is."""
     for node in list(module.graph.nodes):
-        if node.target in (*QUANTIZE_OWN, *DEQUANTIZE_OWN):
+        if node.target in (*QUANTIZE_DYNAMIC, *DEQUANTIZE_DYNAMIC):
             _read_as_float32(module, node)
         choose = _CHOICES.get(node.target) if node.op == "call_function" else None
         if choose is None or value(operand := node.args[0]).dtype is not torch.float32 or not _for_quantising(node):
@@ -57,7 +57,8 @@ def _for_quantising(node: Node) -> bool:
     """Whether all that is asked for are scales and zero points of nodes that read them from tensors."""
     items = list(node.users)
     return all(
-        item.target is operator.getitem and all(user.target in (*QUANTIZE_OWN, *DEQUANTIZE_OWN) for user in item.users)
+        item.target is operator.getitem
+        and all(user.target in (*QUANTIZE_DYNAMIC, *DEQUANTIZE_DYNAMIC) for user in item.users)
         for item in items
     )
 

@@ -7,6 +7,7 @@ monotonous and done element by element:
 - each reader of a dequantised value gets a dequantising node of its own;
 - it moves down through views, padding by zeros and maxima, which then are those of integers;
 - a quantising node moves up through views, maxima, concatenations, nearest resize, and embeddings to their tables;
+- what adds 0 or multiplies by 1 in front of a quantising node vanishes;
 - quantising what was dequantised by the same scale gives the same integers again, and both vanish;
 - of two that quantise one value by the same scale, one is left.
 """
@@ -24,9 +25,9 @@ from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, arguments, a
 from fpga_dynamo.ir.quantised import (
     DEQUANTIZE,
     DEQUANTIZE_CHANNELS,
-    DEQUANTIZE_OWN,
+    DEQUANTIZE_DYNAMIC,
     QUANTIZE,
-    OwnScale,
+    DynamicScale,
     Scale,
     dequantized,
     dequantized_by_tensor,
@@ -73,6 +74,11 @@ _ELEMENT_WISE = frozenset(
 """Element-wise functions that operators compute in their epilogue."""
 
 
+_NEUTRAL: dict[Any, int] = {
+    aten.add.Tensor: 0, aten.sub.Tensor: 0, aten.mul.Tensor: 1, aten.div.Tensor: 1,
+}  # fmt: skip
+"""Operators that leave their first operand as it is, with this number as the second."""
+
 _EMBEDDING = aten.embedding.default
 _NEAREST = (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec)
 
@@ -82,12 +88,14 @@ def hoist_scales(module: GraphModule, static_inputs: Collection[int] = ()) -> No
 
     static_inputs: positions of parameters and buffers among the placeholders.
     """
-    casts = (QUANTIZE, DEQUANTIZE, *DEQUANTIZE_OWN)
+    casts = (QUANTIZE, DEQUANTIZE, *DEQUANTIZE_DYNAMIC)
     if not any(node.target in casts for node in module.graph.nodes):
         return
     rewriter = _Rewriter(module, static_inputs)
     for node in list(module.graph.nodes):
         rewriter.one_for_each_reader(node)
+    for node in list(module.graph.nodes):
+        rewriter.drop_neutral(node)
     for node in list(module.graph.nodes):
         rewriter.move_down(node)
     for node in reversed(list(module.graph.nodes)):
@@ -135,7 +143,7 @@ class _Rewriter:
         if len(node.all_input_nodes) > 1:
             return
         if (own := dequantized_by_tensor(source)) is not None:
-            self._of_own_scale(node, source, *own)
+            self._of_dynamic_scale(node, source, *own)
         found = dequantized(source)
         if found is None:
             return
@@ -149,7 +157,7 @@ class _Rewriter:
         moved = self._after(node, node.target, (integers, *rest), of_dtype(value(node), scale.dtype), node, node.kwargs)
         self._dequantize_instead(node, moved, source)
 
-    def _of_own_scale(self, node: Node, source: Any, integers: Node, scale: OwnScale) -> None:
+    def _of_dynamic_scale(self, node: Node, source: Any, integers: Node, scale: DynamicScale) -> None:
         """The scale of each row moves through views that keep rows alone."""
         if scale.by_row and not keeps_rows(node):
             return
@@ -190,6 +198,19 @@ class _Rewriter:
         for user in list(node.users):
             made = self._after(integers, DEQUANTIZE, (integers, *like.args[1:]), value(node), node)
             user.replace_input_with(node, made)
+
+    def drop_neutral(self, node: Node) -> None:
+        """Rounding sees no difference between -0 and 0."""
+        source = node.args[0] if node.args else None
+        if not isinstance(source, Node) or len(node.args) != 2 or node.kwargs or not node.users:
+            return
+        number = _NEUTRAL.get(node.target)
+        if number is None or isinstance(node.args[1], Node) or node.args[1] != number:
+            return
+        same = value(source).dtype is value(node).dtype and value(source).shape == value(node).shape
+        if same and all(quantizes(user) is not None for user in node.users):
+            node.replace_all_uses_with(source)
+            self._graph.erase_node(node)
 
     def move_up(self, node: Node) -> None:
         """What is quantised here is made of quantised values, as far up as that leaves its numbers as they are."""

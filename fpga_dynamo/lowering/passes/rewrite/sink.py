@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, arguments, aten, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, dequantized, quantizes
-from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import is_unary_function
 from fpga_dynamo.lowering.patterns import sole_user
 
 _ORDERS = (aten.permute.default, aten.transpose.int, aten.t.default)
@@ -39,7 +39,7 @@ def _chain(last: Node) -> list[Node] | None:
     while isinstance(at, Node) and dequantized(at) is None:
         if at.target is aten.add.Tensor and len(at.all_input_nodes) == 2:
             return _sum_chain(at, chain)
-        if len(at.users) != 1 or not is_function_of_one(at):
+        if len(at.users) != 1 or not is_unary_function(at):
             return None
         chain.insert(0, at)
         at = at.all_input_nodes[0]

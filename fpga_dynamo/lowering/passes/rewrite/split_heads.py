@@ -18,10 +18,12 @@ from fpga_dynamo.ir.sizes.tensor import dense_like
 def split_heads(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
     """Rewrites the graph in place."""
     for split in list(module.graph.nodes):
-        turned = _sole_source(split, RESHAPE_TARGETS)
-        merged = None if turned is None or not _swaps_first(turned) else _sole_source(turned, {turned.target})
+        transposed = _sole_source(split, RESHAPE_TARGETS)
+        if transposed is None or not _swaps_first(transposed):
+            continue
+        merged = _sole_source(transposed, {transposed.target})
         source = None if merged is None else _sole_source(merged, RESHAPE_TARGETS)
-        if source is None or not _are_heads(source, merged, split):
+        if merged is None or source is None or not _are_heads(source, merged, split):
             continue
         batch, heads, rows, width = shape(split)
         with module.graph.inserting_before(split):
@@ -33,8 +35,8 @@ def split_heads(module: GraphModule, static_inputs: Collection[int] = ()) -> Non
             moved = module.graph.call_function(aten.permute.default, (apart, [1, 2, 0, 3]))
         moved.meta = dict(split.meta)
         split.replace_all_uses_with(moved)
-        for dead in (split, turned, merged):
-            if dead is not None and not dead.users:
+        for dead in (split, transposed, merged):
+            if not dead.users:
                 module.graph.erase_node(dead)
 
 

@@ -1,4 +1,4 @@
-"""Pass: which pattern takes which nodes, and for every other node the sentence that says why it stays on the PS."""
+"""Pass: which pattern matches which nodes, and the reason why each other node falls back to eager mode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Claims:
     reasons: dict[Node, str] = field(default_factory=dict)
 
     @property
-    def taken_by(self) -> dict[Node, str]:
+    def pattern_of(self) -> dict[Node, str]:
         """The name of the pattern that has each node of a match."""
         return {node: match.pattern.name for match in self.matches for node in match.nodes}
 
@@ -47,7 +47,7 @@ class _Checks:
         if not self.graph.target.kernels_for(match.opcodes):
             kernels = self.graph.target.kernels
             lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
-            return f"no kernel of the xclbin has all its opcodes: {'; '.join(lacking) or 'there is no sequencer'}"
+            return f"no kernel of the xclbin has all its opcodes: {'; '.join(lacking) or 'the xclbin has no sequencer'}"
         illegal = refuse_illegal(match.nodes, self.illegal)
         return illegal or refuse_constants(match.nodes, self.graph, self.fits_int32)
 

@@ -6,7 +6,7 @@
 
 #include "bindings.hpp"
 #include "checked.hpp"
-#include "launchable.hpp"
+#include "launchable_capsule.hpp"
 #include "pyxrt_types.hpp"
 #include "running.hpp"
 #include "scalar.hpp"

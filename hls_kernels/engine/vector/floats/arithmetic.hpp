@@ -82,14 +82,14 @@ inline float center_of(const row_part_t parts[VECTOR_PARTS], const vector_comman
     return c.operation == VECTOR_SOFTMAX ? float_of_key(greatest) : mean;
 }
 
-// What an element becomes by its distance, and what that adds to the row's sum.
-struct weighed_t {
+// A row's element: its value (of softmax the exponential, else the distance), and what it adds to the row's sum.
+struct weighted_element_t {
     float value;
     float weight;
 };
 // \tparam LOOKUP Function from an index to a table entry.
 template <class LOOKUP>
-weighed_t weigh_element(float x, float center, const vector_command& c, const LOOKUP& entry_of) {
+weighted_element_t weigh_element(float x, float center, const vector_command& c, const LOOKUP& entry_of) {
 #pragma HLS inline
     const float v = x - center;
     const float e = exponential(v, entry_of), square = v * v;

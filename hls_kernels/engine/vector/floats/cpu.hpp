@@ -83,8 +83,9 @@ private:
                 float weights[VECTOR_LANES];
                 for (int l = 0; l < VECTOR_LANES; l++) {
                     const int32_t lane = q * VECTOR_LANES + l, k = b * CHANNELS + lane;
-                    const weighed_t found = k < c_.channels ? weigh_element(x.at(b, lane), center, c_, exponential_of)
-                                                            : weighed_t{0.0f, 0.0f};
+                    const weighted_element_t found = k < c_.channels
+                                                         ? weigh_element(x.at(b, lane), center, c_, exponential_of)
+                                                         : weighted_element_t{0.0f, 0.0f};
                     weights[l] = found.weight;
                     values[k] = found.value;
                 }

@@ -30,8 +30,8 @@ inline void weigh_group(const float_group_t& from, row_numbers_stream& centers, 
         for (int l = 0; l < VECTOR_LANES; l++) {
 #pragma HLS unroll
             const bool exists = ap_uint<5>(at.part() * VECTOR_LANES + l) < left;
-            const weighed_t found = weigh_element(lane_of(x, at.part(), l), center, job.c,
-                                                  [&](int i) { return exponentials.e[l / 2][i]; });
+            const weighted_element_t found = weigh_element(lane_of(x, at.part(), l), center, job.c,
+                                                           [&](int i) { return exponentials.e[l / 2][i]; });
             weights[l] = exists ? found.weight : 0.0f;
             set_lane(word, at.part(), l, found.value);
         }

@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, rows_of
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
 from fpga_dynamo.ir.graph import aten, is_view, shape
@@ -19,9 +19,9 @@ from fpga_dynamo.ir.view import View, ceil_div
 
 @dataclass(frozen=True)
 class Heads:
-    """A batch of matrices as the engine takes it: `count` heads of rows, each `step` lines behind the one before."""
+    """A batch of matrices as the engine reads it: `count` heads of rows, each `step` lines behind the one before."""
 
-    rows: Images
+    rows: MapImages
     count: tuple[int, int]
     step: tuple[int, int]
 
@@ -88,7 +88,7 @@ def _heads_of(view: View, what: str, emitter: EngineEmitter, zero: int) -> Heads
     except RefusedError:
         if not emitter.sizes.gather:
             raise
-        apart = emitter.heads_apart(view.shape, view.buffer.name)
+        apart = emitter.split_heads(view.shape, view.buffer.name)
         emitter.copy(view, apart, what, filling=zero)
         return _heads(apart, what)
 

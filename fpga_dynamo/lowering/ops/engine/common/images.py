@@ -12,8 +12,8 @@ from torch.fx import Node
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import of_part, pack_weight, weight_bytes
-from fpga_dynamo.codegen.engine.maps import DTYPES, Images, RefusedError, images_of, of_engine
-from fpga_dynamo.codegen.engine.parts import Part
+from fpga_dynamo.codegen.engine.maps import DTYPES, MapImages, RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.parts import CommandPart
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.codegen.engine.width_tiling import is_too_wide
 from fpga_dynamo.ir.elements import BF16, F32, I8, Element
@@ -23,14 +23,14 @@ from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
 from fpga_dynamo.lowering.ops.convolution.convolution import is_depthwise
 from fpga_dynamo.lowering.ops.packing import Form, formed
-from fpga_dynamo.lowering.ops.pooling import Window
+from fpga_dynamo.lowering.ops.pooling import PoolWindow
 
 _ELEMENTS = {element.dtype: element for element in (I8, BF16, F32)}
 
 Line = Callable[[MacCommand, int], int]
 """What answers the line of the parameters for a cut command that begins with a block of channels."""
 
-WeightLine = Callable[[Part], int]
+WeightLine = Callable[[CommandPart], int]
 """What answers the line of a part's weights."""
 
 
@@ -82,7 +82,7 @@ def convolution_command(node: Node, place: Sequence[Axis] | None = None, **field
     )
 
 
-def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter) -> tuple[Images, MacCommand]:
+def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter) -> tuple[MapImages, MacCommand]:
     """Where the input lies, blocked, or with few channels side by side if the host can write it so."""
     of_engine(source, "input", emitter.sizes)
     channels = shape(source)[1]
@@ -96,12 +96,12 @@ def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter)
     if side_by_side < CHANNELS and fits and not is_too_wide(of_few, emitter.sizes):
         folded = emitter.folded(source, side_by_side)
         if folded is not None:
-            x = Images(folded, folded.images, channels, command.in_height, command.in_width)
+            x = MapImages(folded, folded.images, channels, command.in_height, command.in_width)
             return x, of_few
     return emitter.images(as_image(emitter.view(source)), "input"), command
 
 
-def _patches(source: Node, command: MacCommand, emitter: EngineEmitter) -> Images | None:
+def _patches(source: Node, command: MacCommand, emitter: EngineEmitter) -> MapImages | None:
     """Where the input lies with patches as channels, of a kernel with more positions than the engine's table has.
 
     That the host can write so if no two windows overlap, as where a vision transformer embeds patches.
@@ -136,7 +136,7 @@ def convolution_weights(
     channels: of the input, from the first to before the second; all if left out. form: which weights; all.
     """
 
-    def pack(part: Part) -> int:
+    def pack(part: CommandPart) -> int:
         # Of units that share it, and channel by channel, a command has some of the output's channels.
         own = (emitter.sizes, channels, form, part)
         element = element_of(emitter.sizes)
@@ -153,7 +153,8 @@ def pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tens
     sizes, channels, form, part = params
     command = part.command
     weight = formed(form, weight)
-    if weight.dim() == 4 and part.turned is None and part.rows is None and tuple(weight.shape[2:]) != command.kernel:
+    uncut = part.transposed is None and part.rows is None
+    if weight.dim() == 4 and uncut and tuple(weight.shape[2:]) != command.kernel:
         weight = weight.flatten(1).view(weight.shape[0], -1, 1, 1)  # of patches, whose pixels are channels
     if channels is not None:
         weight = weight[:, channels[0] : channels[1]]
@@ -165,12 +166,12 @@ def pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tens
 
 def windows(
     root: Node,
-    x: Images,
-    window: Window,
+    x: MapImages,
+    window: PoolWindow,
     fields: dict[str, Any],
     params: Line,
     emitter: EngineEmitter,
-    residual: Images | None = None,
+    residual: MapImages | None = None,
 ) -> View:
     """A command that takes sums by ones (or maxima) over windows of each channel; its result."""
     size = (x.images, x.channels, *(shape(root)[-2:] if len(shape(root)) == 4 else (1, 1)))
@@ -183,7 +184,7 @@ def windows(
     return View(out.buffer, tuple(shape(root)), out.strides[:2], out.offset)
 
 
-def window_command(x: Images, y: Images, window: Window, fields: Mapping[str, Any]) -> MacCommand:
+def window_command(x: MapImages, y: MapImages, window: PoolWindow, fields: Mapping[str, Any]) -> MacCommand:
     """The command that goes over windows of each channel of x and leaves y."""
     return MacCommand(
         in_blocks=x.blocks,
@@ -201,20 +202,20 @@ def window_command(x: Images, y: Images, window: Window, fields: Mapping[str, An
     )
 
 
-def uniform_windows(window: Window, size: tuple[int, int], out: tuple[int, int]) -> Window:
+def uniform_windows(window: PoolWindow, size: tuple[int, int], out: tuple[int, int]) -> PoolWindow:
     """The same windows with one size and step. Raises RefusedError if adaptive ones have several."""
     if not window.adaptive:
         return window
     if any(n % m for n, m in zip(size, out, strict=True)):
         raise RefusedError("windows of different sizes are not supported")
     step = (size[0] // out[0], size[1] // out[1])
-    return Window(False, step, step, (0, 0), (1, 1))
+    return PoolWindow(False, step, step, (0, 0), (1, 1))
 
 
 def ones(emitter: EngineEmitter) -> WeightLine:
     """Weights that add up each channel."""
 
-    def pack(part: Part) -> int:
+    def pack(part: CommandPart) -> int:
         element, cut = element_of(emitter.sizes), part.command
         count = weight_bytes(cut, emitter.sizes) // element.bytes
         return emitter.put(emitter.pack(pack_ones, (cut, emitter.sizes), [], count, "ones", element))

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map
+from fpga_dynamo.codegen.engine.maps import Map, MapImages
 from fpga_dynamo.codegen.engine.vector import interleaved
 
 
 def interleave(
-    x: Images, other: Images, out: Images, turns: tuple[int, int], rows: int, emitter: EngineEmitter
+    x: MapImages, other: MapImages, out: MapImages, turns: tuple[int, int], rows: int, emitter: EngineEmitter
 ) -> None:
     """A command by which each of `rows` runs of `out` is so many pixels of `x`, then of `other`, and so on in turn."""
     command = interleaved(x.pixels, other.pixels, turns, rows)
@@ -28,7 +28,7 @@ def interleave(
     emitter.vector(command, x, out, 0, other)
 
 
-def image_of_phases(phases: Sequence[Sequence[Images]], out: Images, emitter: EngineEmitter) -> None:
+def image_of_phases(phases: Sequence[Sequence[MapImages]], out: MapImages, emitter: EngineEmitter) -> None:
     """Commands by which `out` is made of its phases.
 
     Of phase (r, s), of n rows of m phases, the pixel (i, j) becomes (i n + r, j m + s).
@@ -37,7 +37,9 @@ def image_of_phases(phases: Sequence[Sequence[Images]], out: Images, emitter: En
     _put_together(rows, out, emitter, down=True)
 
 
-def _put_together(parts: Sequence[Images], out: Images | None, emitter: EngineEmitter, *, down: bool) -> Images:
+def _put_together(
+    parts: Sequence[MapImages], out: MapImages | None, emitter: EngineEmitter, *, down: bool
+) -> MapImages:
     """Pixels of a row, or rows of an image (`down`), in turn. out: where they go, a map of their own if left out."""
     made = parts[0]
     for count, part in enumerate(parts[1:], 1):
@@ -50,12 +52,14 @@ def _put_together(parts: Sequence[Images], out: Images | None, emitter: EngineEm
     return made
 
 
-def _map(like: Images, height: int, width: int, emitter: EngineEmitter) -> Images:
+def _map(like: MapImages, height: int, width: int, emitter: EngineEmitter) -> MapImages:
     made = Map(like.images, height * width, like.channels, emitter.sizes, like.map.name)
-    return Images(made, like.images, like.channels, height, width)
+    return MapImages(made, like.images, like.channels, height, width)
 
 
-def join(parts: Sequence[Images], sizes: Sequence[int], out: Images, rows: int, emitter: EngineEmitter) -> None:
+def concatenate_pixels(
+    parts: Sequence[MapImages], sizes: Sequence[int], out: MapImages, rows: int, emitter: EngineEmitter
+) -> None:
     """Commands by which each of `rows` runs of `out` is `sizes` pixels of the parts, one behind the other."""
     made, size = parts[0], sizes[0]
     for count, (part, more) in enumerate(zip(parts[1:], sizes[1:], strict=True), 2):

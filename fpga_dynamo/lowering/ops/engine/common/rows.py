@@ -13,8 +13,8 @@ from torch.fx import Node
 from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import of_part, pack_weight, weight_bytes
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, rows_of
-from fpga_dynamo.codegen.engine.parts import Part
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, images_of, rows_of
+from fpga_dynamo.codegen.engine.parts import CommandPart
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
 from fpga_dynamo.ir.graph import RESHAPE_TARGETS, aten, shape
@@ -28,14 +28,14 @@ class Linear:
     """Rows x by weights to rows y, which are those of `out`. kernel: of a flattened image one as large as the image."""
 
     command: MacCommand
-    x: Images
-    y: Images
+    x: MapImages
+    y: MapImages
     out: View
     kernel: tuple[int, int]
 
 
 def linear(left: Node, node: Node, root: Node, columns: int, emitter: EngineEmitter, **fields: Any) -> Linear:
-    """The command for `left` by a matrix, as the product `node` whose ending is `root`. Raises RefusedError."""
+    """The command for `left` by a matrix, as the product `node` whose epilogue is `root`. Raises RefusedError."""
     x, kernel = _operand(left, emitter)
     if x.images > 1 and kernel == (1, 1) and (x.pixels > 1 or len(shape(node)) != 2):
         x = rows_of(emitter.own(emitter.view(left), "left operand"), "left operand")
@@ -65,7 +65,7 @@ def linear(left: Node, node: Node, root: Node, columns: int, emitter: EngineEmit
     return Linear(command, x, y, out, kernel)
 
 
-def _operand(left: Node, emitter: EngineEmitter) -> tuple[Images, tuple[int, int]]:
+def _operand(left: Node, emitter: EngineEmitter) -> tuple[MapImages, tuple[int, int]]:
     """The rows of `left`, and the kernel's size. A flattened image is read as it lies, by a kernel of its size."""
     if not emitter.is_given(left) and (image := _flattened_image(left)) is not None:
         try:
@@ -83,16 +83,16 @@ def matrix_weights(
     of: Linear,
     emitter: EngineEmitter,
     *,
-    turned: bool,
+    transposed: bool,
     channels: tuple[int, int] | None = None,
 ) -> WeightLine:
-    """The weights of parts; turned: the matrix is one of output channels by input channels.
+    """The weights of parts; transposed: the matrix is one of output channels by input channels.
 
     channels: of the input, from the first to before the second; all if left out.
     """
 
-    def pack(part: Part) -> int:
-        own, element = (emitter.sizes, turned, of.kernel, channels, part), element_of(emitter.sizes)
+    def pack(part: CommandPart) -> int:
+        own, element = (emitter.sizes, transposed, of.kernel, channels, part), element_of(emitter.sizes)
         count = weight_bytes(part.command, emitter.sizes) // element.bytes
         return emitter.put(
             emitter.pack(pack_for_engine, own, [matrix], count, f"{name} as the engine reads it", element)
@@ -102,8 +102,8 @@ def matrix_weights(
 
 
 def pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
-    sizes, turned, kernel, channels, part = params
-    weight = matrix if turned else matrix.t()
+    sizes, transposed, kernel, channels, part = params
+    weight = matrix if transposed else matrix.t()
     weight = weight.reshape(weight.shape[0], -1, *kernel)
     weight = weight if channels is None else weight[:, channels[0] : channels[1]]
     return pack_weight((part.command, sizes), of_part(weight, part))

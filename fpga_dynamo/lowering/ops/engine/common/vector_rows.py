@@ -9,7 +9,7 @@ from typing import Any
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, of_engine
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, of_engine
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.ir.blocked import CHANNEL
 from fpga_dynamo.ir.view import View
@@ -18,10 +18,10 @@ from fpga_dynamo.lowering.ops.repetition import Repetition
 
 def emit(
     command: VectorCommand,
-    x: Images,
-    y: Images,
+    x: MapImages,
+    y: MapImages,
     params: int,
-    other: Images | None,
+    other: MapImages | None,
     emitter: EngineEmitter,
     repeated: Repetition | None = None,
 ) -> None:
@@ -62,18 +62,30 @@ def are_alike(a: View, b: View) -> bool:
     return sizes[0] == sizes[1] and b.offset == 0 and a.shape == b.shape and _strides(a) == _strides(b)
 
 
-def all_of(of: Any) -> Images:
+def all_of(of: Any) -> MapImages:
     assert isinstance(of, Map)
-    return Images(of, of.images, of.channels, 1, of.pixels)
+    return MapImages(of, of.images, of.channels, 1, of.pixels)
 
 
 def row_by_row(
-    root: Node, source: Node, count: int, command: VectorCommand, emitter: EngineEmitter, params: Callable[[], int]
+    root: Node,
+    source: Node,
+    count: int,
+    command: VectorCommand,
+    emitter: EngineEmitter,
+    params: Callable[[], int],
+    dim: int = -1,
 ) -> View:
-    """A command over rows of `count` features, of one map or a map for each head; the result lies as the source."""
+    """A command over rows of `count` features, of one map or a map for each head; the result lies as the source.
+
+    dim: along which the rows lie. If these are not the channels of the map, the source is copied so that they are.
+    """
     of_engine(source, "input", emitter.sizes)
     of_engine(root, "result", emitter.sizes)
     x = emitter.view(source)
+    order = list(range(len(x.shape)))
+    order[dim], order[-1] = order[-1], order[dim]
+    x = x.permute(order)
     of = x.buffer
     assert isinstance(of, Map)
     along = count == 1 or x.strides[-1] == CHANNEL
@@ -81,9 +93,9 @@ def row_by_row(
         if not emitter.sizes.gather:
             why = "is a slice of a feature map's rows" if along else "has rows that do not lie along the feature axis"
             raise RefusedError(f"the input {why}")
-        x = emitter.compact(x, "the input") if along else emitter.own(x, "the input")
+        x = emitter.compact(x, "the input") if along else emitter.as_rows(x, "the input")
         of = x.buffer
         assert isinstance(of, Map)
     made = Map(of.images, of.pixels, of.channels, emitter.sizes, root.name)
     emit(command, all_of(of), all_of(made), params(), None, emitter)
-    return replace(x, buffer=made)
+    return replace(x, buffer=made).permute(order)

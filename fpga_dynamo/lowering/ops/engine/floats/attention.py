@@ -23,7 +23,7 @@ from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.common.head_products import seen_as
 from fpga_dynamo.lowering.ops.engine.common.vector_rows import all_of, emit
-from fpga_dynamo.lowering.ops.engine.floats.epilogue import Ending
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import FloatEpilogue
 from fpga_dynamo.lowering.ops.engine.floats.map_products import product_of_maps
 from fpga_dynamo.lowering.ops.engine.floats.rows import exponentials
 from fpga_dynamo.lowering.ops.matmul.matmul import operands_of
@@ -131,7 +131,7 @@ def engine_attention(match: Match[_Attention | str], emitter: EngineEmitter) -> 
     alpha = argument(of.scores, "alpha", 4, 1)
     if not isinstance(alpha, (int, float)):
         raise RefusedError("scaling by alpha or beta is not supported")
-    scaled = Ending((), match.root, scale=float(alpha))
+    scaled = FloatEpilogue((), match.root, scale=float(alpha))
     pair = emitter.view(left), emitter.view(right)
     scores = product_of_maps(of.scores, *pair, scaled, emitter, scores=True, wide=wide)
     flags = VectorFlags.WIDE if wide else VectorFlags.NONE
@@ -139,7 +139,7 @@ def engine_attention(match: Match[_Attention | str], emitter: EngineEmitter) -> 
         flags |= VectorFlags.CAUSAL
     probabilities = _softmax(of.softmax, scores, flags, emitter)
     values = emitter.view(operand(of.product, 1))
-    found = product_of_maps(of.product, probabilities, values, Ending((), match.root), emitter)
+    found = product_of_maps(of.product, probabilities, values, FloatEpilogue((), match.root), emitter)
     if match.root is of.product:
         return [seen_as(found, match.root)]
     emitter.define(of.product, found)

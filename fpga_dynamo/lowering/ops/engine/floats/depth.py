@@ -1,6 +1,6 @@
 """Products of floats that are too deep for an engine's memories, in pieces, each of which adds to those before.
 
-A piece has some of the input's blocks of channels, and gets the results of the pieces before as what its ending adds;
+A piece has some of the input's blocks of channels, and gets the results of the pieces before as what its epilogue adds;
 limits are the last one's. So no sums of 32 bits need a way to memory. A float32 engine rounds once more a piece than it
 would have; one of bfloat16 rounds what lies between two pieces to 16 bits, as eager does between two layers.
 """
@@ -15,21 +15,21 @@ from torch.fx import Node
 from fpga_dynamo.codegen.engine.choose import DoesNotFitError
 from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map
+from fpga_dynamo.codegen.engine.maps import Map, MapImages
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.view import ceil_div
 from fpga_dynamo.lowering.ops.engine.common.images import WeightLine
-from fpga_dynamo.lowering.ops.engine.floats.epilogue import WITHOUT_LIMITS, Ending, parameters
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import WITHOUT_LIMITS, FloatEpilogue, parameters
 
 
 def emit(
     command: MacCommand,
-    x: Images,
-    y: Images,
-    end: Ending,
+    x: MapImages,
+    y: MapImages,
+    end: FloatEpilogue,
     bias: Node | None,
     weights: Callable[[int, int], WeightLine],
-    residual: Images | None,
+    residual: MapImages | None,
     macs: int,
     emitter: EngineEmitter,
 ) -> None:
@@ -48,7 +48,7 @@ def emit(
             if first + count < x.blocks:
                 of = replace(of, **WITHOUT_LIMITS)
                 between = Map(y.images, y.pixels, y.channels, emitter.sizes, f"{end.last.name} from channel {begin} on")
-                to = Images(between, y.images, y.channels, y.height, y.width)
+                to = MapImages(between, y.images, y.channels, y.height, y.width)
             emitter.mac(
                 of,
                 replace(x, block=x.block + first, channels=channels),

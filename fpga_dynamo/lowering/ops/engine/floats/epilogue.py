@@ -19,14 +19,14 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import Flags
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, of_engine
+from fpga_dynamo.codegen.engine.maps import MapImages, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import GraphInfo, argument
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_batch_norm, is_packable
 from fpga_dynamo.lowering.ops.engine.common.images import Line
-from fpga_dynamo.lowering.ops.engine.floats.functions import Function, behind, placed
+from fpga_dynamo.lowering.ops.engine.floats.functions import FunctionTable, behind, placed
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, bias_of, residual_of
 from fpga_dynamo.lowering.ops.matmul.matmul import SCALE, factor_of
 from fpga_dynamo.lowering.patterns import Step, follow
@@ -37,7 +37,7 @@ _LIMITS = ("ACT_NONE", "ACT_RELU", "ACT_CLAMP")
 
 
 @dataclass(frozen=True)
-class Ending:
+class FloatEpilogue:
     """How a product ends, and the nodes behind it that say so, in order; last: whose value it gives.
 
     norm: a batch norm. scale: a factor. row: what is added to each row. residual: the node whose value is added.
@@ -51,10 +51,12 @@ class Ending:
     row: Node | None = None
     residual: Node | None = None
     limits: Activation = field(default_factory=Activation)
-    function: Function | None = None
+    function: FunctionTable | None = None
 
 
-def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False, biased: bool = False) -> Ending:
+def float_epilogue(
+    product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False, biased: bool = False
+) -> FloatEpilogue:
     """The longest chain behind `product`, all of single users, that a command does in its epilogue.
 
     rows: for a matrix, where factors, rows, and views that keep its rows may follow.
@@ -69,7 +71,7 @@ def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool =
     inside = {product, *nodes}
     functions, function = behind(last, graph, rows=rows)
     scale, add, row = links.get("scale"), links.get("add"), links.get("row")
-    return Ending(
+    return FloatEpilogue(
         (*nodes, *functions),
         functions[-1] if functions else last,
         links.get("batch_norm"),
@@ -81,13 +83,13 @@ def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool =
     )
 
 
-def limited(node: Node, graph: GraphInfo) -> Ending:
-    """The ending of `node` that is limits and a function alone."""
+def limited(node: Node, graph: GraphInfo) -> FloatEpilogue:
+    """The epilogue of `node` that is limits and a function alone."""
     nodes, last, links = follow(node, [_LIMIT], graph)
     functions, function = behind(last, graph)
     last = functions[-1] if functions else last
     limits = activation(links.get("limits")) or Activation()
-    return Ending((*nodes, *functions), last, limits=limits, function=function)
+    return FloatEpilogue((*nodes, *functions), last, limits=limits, function=function)
 
 
 def _other(add: Node, inside: set[Node]) -> Node:
@@ -147,7 +149,7 @@ WITHOUT_LIMITS: Limits = {"low": float_bits(-math.inf), "high": float_bits(math.
 """The fields of a result that goes on."""
 
 
-def fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
+def fields(end: FloatEpilogue, emitter: EngineEmitter) -> dict[str, Any]:
     """The record's fields. Raises RefusedError."""
     of_engine(end.last, "result", emitter.sizes)
     low, high = -math.inf, math.inf
@@ -162,8 +164,8 @@ def fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
 
 
 def residual(
-    end: Ending, emitter: EngineEmitter, seen: Callable[[View], View], taken: Callable[[View, str], Images]
-) -> Images | None:
+    end: FloatEpilogue, emitter: EngineEmitter, seen: Callable[[View], View], taken: Callable[[View, str], MapImages]
+) -> MapImages | None:
     """Where lies what is added, seen in the form of the command. Raises RefusedError."""
     if end.residual is None:
         return None
@@ -171,7 +173,9 @@ def residual(
     return taken(seen(emitter.view(end.residual)), "addend")
 
 
-def parameters(end: Ending, bias: Node | None, channels: int, emitter: EngineEmitter, *, shifted: bool = True) -> Line:
+def parameters(
+    end: FloatEpilogue, bias: Node | None, channels: int, emitter: EngineEmitter, *, shifted: bool = True
+) -> Line:
     """The parameters of cut commands; bias: what is added before a batch norm. Not shifted: of factors alone."""
     norm, given = end.norm, bias if end.row is None else end.row
     eps = None if norm is None else float(argument(norm, "eps", 6))

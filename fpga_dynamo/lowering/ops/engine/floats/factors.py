@@ -18,8 +18,8 @@ from torch.fx import Node
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
-from fpga_dynamo.codegen.engine.maps import DTYPES, Images, Map, images_of, of_engine
-from fpga_dynamo.codegen.engine.parts import Part
+from fpga_dynamo.codegen.engine.maps import DTYPES, Map, MapImages, images_of, of_engine
+from fpga_dynamo.codegen.engine.parts import CommandPart
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.ir.graph import GraphInfo, aten, shape
 from fpga_dynamo.ir.view import View
@@ -27,13 +27,13 @@ from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.common.images import WeightLine, element_of, window_command
 from fpga_dynamo.lowering.ops.engine.floats.epilogue import (
     WITHOUT_LIMITS,
-    Ending,
+    FloatEpilogue,
     channel_parameters,
     fields,
     limited,
     parameters,
 )
-from fpga_dynamo.lowering.ops.pooling import Window
+from fpga_dynamo.lowering.ops.pooling import PoolWindow
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _SIDE = 4
@@ -44,7 +44,7 @@ _SIDE = 4
 class FactorParts:
     """An image, the image of one pixel that it is multiplied by, and what follows."""
 
-    ending: Ending
+    epilogue: FloatEpilogue
     image: Node
     pixel: Node
 
@@ -71,7 +71,7 @@ def _narrow(node: Node) -> Node:
 
 
 def engine_factors(match: Match[FactorParts], emitter: EngineEmitter) -> Sequence[View]:
-    end = match.bound.ending
+    end = match.bound.epilogue
     image, pixel = match.bound.image, match.bound.pixel
     of_engine(image, "operand", emitter.sizes)
     of_engine(pixel, "channel factor", emitter.sizes)
@@ -95,25 +95,25 @@ def engine_factors(match: Match[FactorParts], emitter: EngineEmitter) -> Sequenc
     return [out]
 
 
-def _diagonals(numbers: Images, emitter: EngineEmitter) -> Images:
+def _diagonals(numbers: MapImages, emitter: EngineEmitter) -> MapImages:
     """The numbers of each block as a matrix: an image of 4 x 4 pixels, of which pixel i has channel i, and else 0."""
     column = _spread(numbers, (_SIDE, 1), emitter)
     return _spread(column, (_SIDE, _SIDE), emitter)
 
 
-def _spread(x: Images, size: tuple[int, int], emitter: EngineEmitter) -> Images:
+def _spread(x: MapImages, size: tuple[int, int], emitter: EngineEmitter) -> MapImages:
     """Pixels repeated along an axis of one, as a convolution with so much padding that each tap reaches one of them."""
     kernel = (size[0] // x.height, size[1] // x.width)
     made = Map(x.images, size[0] * size[1], x.channels, emitter.sizes, f"{x.map.name} as {size[0]} x {size[1]}")
-    y = Images(made, x.images, x.channels, *size)
-    window = Window(False, kernel, (1, 1), (kernel[0] - 1, kernel[1] - 1), (1, 1))
+    y = MapImages(made, x.images, x.channels, *size)
+    window = PoolWindow(False, kernel, (1, 1), (kernel[0] - 1, kernel[1] - 1), (1, 1))
     command = window_command(x, y, window, {"weight_kind": WeightKind.DIAGONAL, **WITHOUT_LIMITS})
     emitter.mac(command, x, y, channel_parameters(x.channels, 1.0, emitter), _masks(emitter))
     return y
 
 
 def _masks(emitter: EngineEmitter) -> WeightLine:
-    def pack(part: Part) -> int:
+    def pack(part: CommandPart) -> int:
         element, cut = element_of(emitter.sizes), part.command
         count = weight_bytes(cut, emitter.sizes) // element.bytes
         key = (cut.out_blocks, cut.kernel, emitter.sizes)

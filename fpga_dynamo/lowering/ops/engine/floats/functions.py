@@ -1,9 +1,9 @@
-"""Functions of one bfloat16 number as an engine applies them to rounded results: a table, and laws beside it.
+"""Functions of one bfloat16 number as an engine applies them to rounded results: a table, and tails beside it.
 
 Eager mode rounds the argument and the result of a function, so its results for the 65,536 numbers define it. An engine
-has room for those of 16 adjacent exponents (hls_kernels/engine/function.hpp); all others have to follow a law. This is
+has room for those of 16 adjacent exponents (hls_kernels/engine/function.hpp); all others have to follow a tail. This is
 decided by trying all of them, except numbers below 2^-120 and from 2^120 on. There eager functions underflow or
-overflow in intermediate results, such as 6 x of hardswish, and a law does not.
+overflow in intermediate results, such as 6 x of hardswish, and a tail does not.
 Tests: tests/lowering/test_engine_functions.py.
 """
 
@@ -23,7 +23,7 @@ from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.sizes import FUNCTION_EXPONENTS as EXPONENTS
 from fpga_dynamo.codegen.engine.sizes import FUNCTION_MANTISSAS as MANTISSAS
 from fpga_dynamo.ir.graph import GraphInfo, evaluated
-from fpga_dynamo.lowering.ops.unary_functions import is_function_of_one
+from fpga_dynamo.lowering.ops.unary_functions import is_unary_function
 from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
@@ -38,7 +38,7 @@ _SMALL, _LARGE = 2.0**-100, 2.0**100
 
 
 @dataclass(frozen=True)
-class Law:
+class Tail:
     """What numbers of a sign become: a constant, as bits, or `slope` times them, rounded to float32 and bfloat16."""
 
     constant: int | None = None
@@ -56,17 +56,17 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionTable:
     """As it lies on the card, in words of 32 bits; or why it cannot, as a sentence."""
 
     words: tuple[int, ...] = ()
     refusal: str = ""
 
 
-_known: dict[tuple[Any, ...], Function] = {}
+_known: dict[tuple[Any, ...], FunctionTable] = {}
 
 
-def behind(last: Node, graph: GraphInfo, *, rows: bool = False) -> tuple[tuple[Node, ...], Function | None]:
+def behind(last: Node, graph: GraphInfo, *, rows: bool = False) -> tuple[tuple[Node, ...], FunctionTable | None]:
     """The longest chain of functions behind `last`, all of single users, that the engine has as one; and that.
 
     rows: views that keep rows whole may stand between.
@@ -91,7 +91,7 @@ def chain(last: Node, graph: GraphInfo, *, rows: bool = False) -> list[Node]:
     user = sole_user(last)
     while user is not None and user not in graph.claimed:
         passed.append(user)
-        if is_function_of_one(user, torch.bfloat16):
+        if is_unary_function(user, torch.bfloat16):
             nodes += passed
             passed = []
         elif not (rows and keeps_rows(user)):
@@ -100,7 +100,7 @@ def chain(last: Node, graph: GraphInfo, *, rows: bool = False) -> list[Node]:
     return nodes
 
 
-def function_of(nodes: Sequence[Node]) -> Function:
+def function_of(nodes: Sequence[Node]) -> FunctionTable:
     """What a chain of functions does to a bfloat16 number."""
     key = tuple((str(node.target), *_plain(node)) for node in nodes if not keeps_rows(node))
     if key not in _known:
@@ -136,65 +136,66 @@ def bits_of(x: Tensor) -> Tensor:
     return torch.where(x.isnan(), _NAN, x.view(torch.int16).long() & 0xFFFF)
 
 
-def _fitted(nodes: Sequence[Node]) -> Function:
+def _fitted(nodes: Sequence[Node]) -> FunctionTable:
     x = numbers()
     result = bits_of(_applied(nodes, x.flatten()).view(x.shape))
     if (result[:, _ALL, 1:] != _NAN).any():
-        return Function(refusal="the function maps NaN to a number, and the engine keeps NaN")
+        return FunctionTable(refusal="the function maps NaN to a number, and the engine keeps NaN")
     if not torch.isfinite(_applied(nodes, torch.zeros(1))).all():
-        return Function(refusal="the function is not finite at 0, which padded channels hold")
+        return FunctionTable(refusal="the function is not finite at 0, which padded channels hold")
     below, above = [], []
     first, behind_last, step = MOST, LEAST, False
     for sign in range(2):
         own, wanted = x[sign, LEAST:MOST], result[sign, LEAST:MOST]
-        law, count = _best(own, wanted, [Law(constant=int(wanted[0, 0])), _line(nodes, sign, _SMALL)], from_end=False)
-        step = step or bool((law.of(x[sign, 0, :1]) - result[sign, 0, 0]) & 0x7FFF)  # a zero may have either sign
-        below.append(law)
+        tail, count = _best(own, wanted, [Tail(constant=int(wanted[0, 0])), _line(nodes, sign, _SMALL)], from_end=False)
+        step = step or bool((tail.of(x[sign, 0, :1]) - result[sign, 0, 0]) & 0x7FFF)  # a zero may have either sign
+        below.append(tail)
         first = min(first, LEAST + count)
-        law, count = _best(own, wanted, [Law(constant=int(wanted[-1, -1])), _line(nodes, sign, _LARGE)], from_end=True)
-        above.append(law)
+        candidates = [Tail(constant=int(wanted[-1, -1])), _line(nodes, sign, _LARGE)]
+        tail, count = _best(own, wanted, candidates, from_end=True)
+        above.append(tail)
         behind_last = max(behind_last, MOST - count)
     if behind_last - first > EXPONENTS:
-        return Function(
+        return FunctionTable(
             refusal=f"nonlinear over {behind_last - first} powers of two; the engine's table covers {EXPONENTS}"
         )
     if step:
-        return Function(refusal="the function has a step at 0, which the engine's table cannot hold")
+        return FunctionTable(refusal="the function has a step at 0, which the engine's table cannot hold")
     first = min(first, MOST - EXPONENTS)
-    return Function(_words(first, below, above, result))
+    return FunctionTable(_words(first, below, above, result))
 
 
-def _line(nodes: Sequence[Node], sign: int, at: float) -> Law:
+def _line(nodes: Sequence[Node], sign: int, at: float) -> Tail:
     """The line through 0 and what a number becomes in float64."""
     x = -at if sign else at
     slope = _applied(nodes, torch.tensor([x], dtype=torch.float64)) / x
-    return Law(slope=float(slope.float()))
+    return Tail(slope=float(slope.float()))
 
 
-def _best(x: Tensor, wanted: Tensor, laws: list[Law], *, from_end: bool) -> tuple[Law, int]:
-    """The law that holds for the most exponents from the least (or the largest) one on, and for how many."""
+def _best(x: Tensor, wanted: Tensor, tails: list[Tail], *, from_end: bool) -> tuple[Tail, int]:
+    """The tail that holds for the most exponents from the least (or the largest) one on, and for how many."""
     counts = []
-    for law in laws:
-        holds = (law.of(x) == wanted).all(-1)
+    for tail in tails:
+        holds = (tail.of(x) == wanted).all(-1)
         holds = holds.flip(0) if from_end else holds
         counts.append(int(holds.long().cumprod(0).sum()))
-    most = max(range(len(laws)), key=counts.__getitem__)
-    return laws[most], counts[most]
+    most = max(range(len(tails)), key=counts.__getitem__)
+    return tails[most], counts[most]
 
 
-def _words(first: int, below: list[Law], above: list[Law], result: Tensor) -> tuple[int, ...]:
+def _words(first: int, below: list[Tail], above: list[Tail], result: Tensor) -> tuple[int, ...]:
     head = torch.zeros(_HEAD, dtype=torch.int64)
-    laws = (*below, *above)
+    tails = (*below, *above)
     head[0] = first
     head[1] = result[0, _ALL, 0] | result[1, _ALL, 0] << 16
-    head[2:6] = torch.tensor([law.slope for law in laws], dtype=torch.float32).view(torch.int32)
-    head[6:10] = torch.tensor([law.word for law in laws])
+    head[2:6] = torch.tensor([tail.slope for tail in tails], dtype=torch.float32).view(torch.int32)
+    head[6:10] = torch.tensor([tail.word for tail in tails])
     entries = result[:, first : first + EXPONENTS].reshape(-1, 2)
     words = torch.cat([head & 0xFFFF_FFFF, entries[:, 0] | entries[:, 1] << 16])
     return tuple(words.tolist())
 
 
-def applied(function: Function, x: Tensor) -> Tensor:
+def applied(function: FunctionTable, x: Tensor) -> Tensor:
     """What an engine makes of bfloat16 numbers (of one dimension), as bits: function.hpp of its sources in PyTorch."""
     words = torch.tensor(function.words, dtype=torch.int64)
     first, bits = int(words[0]), x.view(torch.int16).long() & 0xFFFF
@@ -206,8 +207,8 @@ def applied(function: Function, x: Tensor) -> Tensor:
     for k in range(4):
         beside = exponent >= first + EXPONENTS if k // 2 else exponent < first
         word = int(words[6 + k])
-        law = Law(None if word >> 16 else word, slopes[k])
-        found = torch.where(beside & (sign == k % 2), law.of(x), found)
+        tail = Tail(None if word >> 16 else word, slopes[k])
+        found = torch.where(beside & (sign == k % 2), tail.of(x), found)
     found = torch.where(exponent == _ALL, torch.where(sign == 1, words[1] >> 16, words[1] & 0xFFFF), found)
     return torch.where(x.isnan(), _NAN, found)
 
@@ -218,7 +219,7 @@ def pack_function(params: tuple[Any, ...]) -> Tensor:
     return torch.tensor(words, dtype=torch.int64).to(torch.int32)
 
 
-def placed(function: Function, name: str, emitter: EngineEmitter) -> int:
+def placed(function: FunctionTable, name: str, emitter: EngineEmitter) -> int:
     """Has a function lie in the weights' region, once for all that share it; answers its first line.
 
     Raises RefusedError for one that the engine does not have.

@@ -11,14 +11,14 @@ from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, shape, value
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.engine.common.head_products import heads_product, reaches_softmax, seen_as
-from fpga_dynamo.lowering.ops.engine.floats.epilogue import Ending, fields, parameters
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import FloatEpilogue, fields, parameters
 
 
 def product_of_maps(
     node: Node,
     left: View,
     right: View,
-    end: Ending,
+    end: FloatEpilogue,
     emitter: EngineEmitter,
     *,
     scores: bool = False,

@@ -16,20 +16,20 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, of_engine, rows_of
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, images_of, of_engine, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, shape
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM
+from fpga_dynamo.lowering.ops.engine.common.concatenations import Concatenation
 from fpga_dynamo.lowering.ops.engine.common.images import ones, uniform_windows, window_command, windows
-from fpga_dynamo.lowering.ops.engine.common.joins import Join
 from fpga_dynamo.lowering.ops.engine.floats.epilogue import (
-    Ending,
+    FloatEpilogue,
     channel_parameters,
-    ending,
     fields,
     float_bits,
+    float_epilogue,
     is_limit,
     limited,
     parameters,
@@ -37,11 +37,11 @@ from fpga_dynamo.lowering.ops.engine.floats.epilogue import (
 )
 from fpga_dynamo.lowering.ops.engine.floats.functions import behind, function_of
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, residual_of
-from fpga_dynamo.lowering.ops.pooling import Window, window_of
-from fpga_dynamo.lowering.ops.unary_functions import FUNCTIONS, WITH_NUMBER, is_function_of_one
+from fpga_dynamo.lowering.ops.pooling import PoolWindow, window_of
+from fpga_dynamo.lowering.ops.unary_functions import FUNCTIONS, WITH_NUMBER, is_unary_function
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, anchor_and_first_item
 
-_ONE = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
+_ONE = PoolWindow(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ _ONE = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
 def engine_maxima(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
-    end = Ending((), match.root)
+    end = FloatEpilogue((), match.root)
     # bfloat16 is the upper half of a float32.
     least = float_bits(-math.inf) >> (16 if emitter.sizes.element_bytes == 2 else 0)
     own = {"operation": Operation.MAXIMUM, "pad": least & (0xFFFF if emitter.sizes.element_bytes == 2 else 0xFFFF_FFFF)}
@@ -72,7 +72,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     if not (inside or window.divisor or (window.count_include_pad and padded)):
         raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
     divisor = float(window.divisor or window.kernel[0] * window.kernel[1])
-    own = {"weight_kind": WeightKind.DIAGONAL, **fields(Ending((), match.root), emitter)}
+    own = {"weight_kind": WeightKind.DIAGONAL, **fields(FloatEpilogue((), match.root), emitter)}
     rows, columns = window.kernel
     if inside and 1 not in window.kernel and rows * columns > emitter.sizes.taps:
         x = _averages_of_rows(node, x, window, out[1], own, emitter)
@@ -83,27 +83,27 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 
 
 def _averages_of_rows(
-    node: Node, x: Images, window: Window, width: int, own: dict[str, Any], emitter: EngineEmitter
-) -> Images:
+    node: Node, x: MapImages, window: PoolWindow, width: int, own: dict[str, Any], emitter: EngineEmitter
+) -> MapImages:
     """What windows average along each row, of which those of more positions than the engine's table has are made.
 
     That is rounded once more; a kernel of so many positions would take a command for each block and row.
     """
     made = Map(x.images, x.height * width, x.channels, emitter.sizes, f"{node.name} of rows")
-    y = Images(made, x.images, x.channels, x.height, width)
+    y = MapImages(made, x.images, x.channels, x.height, width)
     columns, step = window.kernel[1], window.stride[1] if width > 1 else window.kernel[1]
     command = window_command(x, y, replace(_ONE, kernel=(1, columns), stride=(1, step)), own)
     emitter.mac(command, x, y, channel_parameters(x.channels, 1.0 / columns, emitter), ones(emitter))
     return y
 
 
-def _window(node: Node, size: tuple[int, int]) -> Window:
+def _window(node: Node, size: tuple[int, int]) -> PoolWindow:
     if node.target is not aten.mean.dim:
         return window_of(node, 2)
     rank = len(shape(operand(node, 0)))
     if argument(node, "dtype", 3) is not None or normalise_dims(argument(node, "dim", 1), rank) != (rank - 2, rank - 1):
         raise RefusedError("a mean is supported over an image's height and width only")
-    return Window(False, size, (1, 1), (0, 0), (1, 1))
+    return PoolWindow(False, size, (1, 1), (0, 0), (1, 1))
 
 
 def _size_of(node: Node) -> tuple[int, int]:
@@ -111,7 +111,7 @@ def _size_of(node: Node) -> tuple[int, int]:
     return (1, 1) if node.target is aten.mean.dim else (size[-2], size[-1])
 
 
-def _image(node: Node, emitter: EngineEmitter) -> Images:
+def _image(node: Node, emitter: EngineEmitter) -> MapImages:
     of_engine(node, "input", emitter.sizes)
     if len(shape(node)) != 4:
         raise RefusedError("an image without a batch dimension is not supported")
@@ -125,12 +125,12 @@ def _image(node: Node, emitter: EngineEmitter) -> Images:
 class ElementWiseParts:
     """The operand that the array multiplies by 1, and what follows."""
 
-    ending: Ending
+    epilogue: FloatEpilogue
     input: Node
 
 
 def match_sum(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementWiseParts] | None:
-    """A sum of two values of one shape, and limits behind it: a product by 1 whose ending that is."""
+    """A sum of two values of one shape, and limits behind it: a product by 1 whose epilogue that is."""
     left = node.args[0]
     if not isinstance(left, Node) or (right := residual_of(left, node)) is None or right is left:
         return None
@@ -144,13 +144,13 @@ def match_limit(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Element
     """Limits that no product stands in front of."""
     if not is_limit(node) or graph.is_static(operand(node, 0)):
         return None
-    end = Ending((), node, limits=activation(node) or Activation())
+    end = FloatEpilogue((), node, limits=activation(node) or Activation())
     return Match(pattern, (node,), (node,), ElementWiseParts(end, operand(node, 0)))
 
 
 def match_function(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementWiseParts] | None:
     """Functions that no product stands in front of."""
-    if "functions" not in graph.engine_features or not is_function_of_one(node, torch.bfloat16):
+    if "functions" not in graph.engine_features or not is_unary_function(node, torch.bfloat16):
         return None
     source = node.all_input_nodes[0]
     if graph.is_static(source):
@@ -160,7 +160,7 @@ def match_function(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Elem
     whole = function_of(nodes)
     if whole.refusal:
         nodes, whole = (node,), function_of([node])
-    end = Ending(nodes[1:], nodes[-1], function=whole)
+    end = FloatEpilogue(nodes[1:], nodes[-1], function=whole)
     return Match(pattern, nodes, (nodes[-1],), ElementWiseParts(end, source))
 
 
@@ -169,12 +169,12 @@ def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[ElementW
     source = operand(node, 0)
     if len(source.users) != 1:
         return None
-    end = ending(source, graph)
+    end = float_epilogue(source, graph)
     return None if end.norm is not node else Match(pattern, end.nodes, (end.last,), ElementWiseParts(end, source))
 
 
 def engine_element_wise(match: Match[ElementWiseParts], emitter: EngineEmitter) -> Sequence[View]:
-    end = match.bound.ending
+    end = match.bound.epilogue
     source = match.bound.input
     of_engine(source, "operand", emitter.sizes)
     own = {"weight_kind": WeightKind.DIAGONAL, **fields(end, emitter)}
@@ -188,7 +188,7 @@ def engine_element_wise(match: Match[ElementWiseParts], emitter: EngineEmitter) 
     return [_of_rows(match.root, x, own, end, emitter)]
 
 
-def _of_rows(root: Node, x: Images, own: dict[str, Any], end: Ending, emitter: EngineEmitter) -> View:
+def _of_rows(root: Node, x: MapImages, own: dict[str, Any], end: FloatEpilogue, emitter: EngineEmitter) -> View:
 
     out = emitter.result(root)
     y = rows_of(out, "result")
@@ -201,14 +201,14 @@ def _of_rows(root: Node, x: Images, own: dict[str, Any], end: Ending, emitter: E
 # --- concatenation ----------------------------------------------------------------------------------------------------
 
 
-def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Join] | None:
+def match_concatenation(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Concatenation] | None:
     parts = node.args[0]
     assert isinstance(parts, (tuple, list))
     given = [part for part in parts if isinstance(part, Node)]
-    return Match(pattern, (node,), (node,), Join(given)) if given else None
+    return Match(pattern, (node,), (node,), Concatenation(given)) if given else None
 
 
-def engine_join(match: Match[Join], emitter: EngineEmitter) -> Sequence[View]:
+def engine_concatenation(match: Match[Concatenation], emitter: EngineEmitter) -> Sequence[View]:
     """Parts that were not written to their place are copied there, images by the array."""
     node = match.root
     of_engine(node, "result", emitter.sizes)
@@ -225,7 +225,7 @@ def engine_join(match: Match[Join], emitter: EngineEmitter) -> Sequence[View]:
             raise RefusedError(f"a part has {count} channels, which is not a multiple of {CHANNELS}")
         x = images_of(emitter.view(part), "a part")
         emitter.placements[part] = place
-        own = {"weight_kind": WeightKind.DIAGONAL, **fields(Ending((), part), emitter)}
+        own = {"weight_kind": WeightKind.DIAGONAL, **fields(FloatEpilogue((), part), emitter)}
         windows(part, x, _ONE, own, channel_parameters(count, 1.0, emitter), emitter)
         del emitter.placements[part]
     return [out]
@@ -241,5 +241,5 @@ PATTERNS = (
     engine_only("limits", ACTIVATION_TARGETS, match_limit, engine_element_wise),
     engine_only("function", tuple({*FUNCTIONS, *WITH_NUMBER}), match_function, engine_element_wise),
     engine_only("batch_norm", (BATCH_NORM,), match_norm, engine_element_wise),
-    engine_only("cat", (aten.cat.default,), match_join, engine_join),
+    engine_only("cat", (aten.cat.default,), match_concatenation, engine_concatenation),
 )

@@ -1,7 +1,7 @@
 """Products of bfloat16 and float32 on the hardware engine: convolutions, matrices by weights, and two maps by heads.
 
-What stands behind them is their ending (epilogue.py). An engine sums in float32, each tap's channels in pairs, then tap
-by tap, so sums are rounded in another order than eager mode's. Tests: tests/lowering/test_engine_floats.py.
+The nodes behind them are their epilogue (epilogue.py). An engine sums in float32, each tap's channels in pairs,
+then tap by tap, so sums are rounded in another order than eager mode's. Tests: tests/lowering/test_engine_floats.py.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from fpga_dynamo.lowering.ops.engine.common.images import (
 )
 from fpga_dynamo.lowering.ops.engine.common.rows import linear, matrix_weights
 from fpga_dynamo.lowering.ops.engine.floats.depth import emit
-from fpga_dynamo.lowering.ops.engine.floats.epilogue import Ending, ending, fields, residual
+from fpga_dynamo.lowering.ops.engine.floats.epilogue import FloatEpilogue, fields, float_epilogue, residual
 from fpga_dynamo.lowering.ops.engine.floats.map_products import product_of_maps
 from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
 from fpga_dynamo.lowering.ops.matmul.matmul import operands_of
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
-Matcher = Callable[[Pattern, Node, GraphInfo], Match[Ending] | None]
+Matcher = Callable[[Pattern, Node, GraphInfo], Match[FloatEpilogue] | None]
 
 
 # --- convolutions -----------------------------------------------------------------------------------------------------
 
 
 def _convolution(*, alone: bool) -> Matcher:
-    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
+    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[FloatEpilogue] | None:
         if not graph.from_inputs(operand(node, 1)):
             return None
-        end = ending(node, graph, alone=alone)
+        end = float_epilogue(node, graph, alone=alone)
         return Match(pattern, (node, *end.nodes), (end.last,), end)
 
     return match
 
 
-def engine_convolution(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
+def engine_convolution(match: Match[FloatEpilogue], emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
     end = match.bound
     weight = operand(node, 1)
@@ -77,18 +77,18 @@ def engine_convolution(match: Match[Ending], emitter: EngineEmitter) -> Sequence
 
 
 def _matmul(*, alone: bool) -> Matcher:
-    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Ending] | None:
+    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[FloatEpilogue] | None:
         addend, _, right = operands_of(node)
         biased = addend is not None and argument(node, "beta", 3, 1) != 0
         # A product of two maps has no residual: its streams carry the second operand.
         alone_ = alone or not graph.is_static(repeated_matrix(right))
-        end = ending(node, graph, rows=True, alone=alone_, biased=biased)
+        end = float_epilogue(node, graph, rows=True, alone=alone_, biased=biased)
         return Match(pattern, (node, *end.nodes), (end.last,), end)
 
     return match
 
 
-def engine_matmul(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
+def engine_matmul(match: Match[FloatEpilogue], emitter: EngineEmitter) -> Sequence[View]:
     node = match.nodes[0]
     addend, left, right = operands_of(node)
     of_engine(left, "left operand", emitter.sizes)
@@ -108,7 +108,12 @@ def engine_matmul(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View
 
 
 def _linear(
-    match: Match[Ending], end: Ending, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter
+    match: Match[FloatEpilogue],
+    end: FloatEpilogue,
+    addend: Node | None,
+    left: Node,
+    right: Node,
+    emitter: EngineEmitter,
 ) -> Sequence[View]:
     node = match.nodes[0]
     depth, columns = shape(right)
@@ -121,14 +126,19 @@ def _linear(
 
     def weights(first: int, behind: int) -> WeightLine:
         some = None if of.x.channels == behind - first else (first, behind)
-        return matrix_weights(given, right.name, of, emitter, turned=False, channels=some)
+        return matrix_weights(given, right.name, of, emitter, transposed=False, channels=some)
 
     emit(of.command, of.x, of.y, end, addend, weights, other, value(node).numel() * depth, emitter)
     return [seen_as(of.out, match.root)]
 
 
 def _heads(
-    match: Match[Ending], end: Ending, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter
+    match: Match[FloatEpilogue],
+    end: FloatEpilogue,
+    addend: Node | None,
+    left: Node,
+    right: Node,
+    emitter: EngineEmitter,
 ) -> Sequence[View]:
     node = match.nodes[0]
     if addend is not None:

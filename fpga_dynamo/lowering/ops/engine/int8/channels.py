@@ -17,7 +17,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, images_of
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, images_of
 from fpga_dynamo.codegen.engine.reorder import select
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL
@@ -148,22 +148,22 @@ def _as_it_lies(sources: Sequence[Node], places: Places, emitter: EngineEmitter)
     return None if int(found.offset) % CHANNELS else found
 
 
-def _select(sources: Sequence[Node], places: Places, y: Images, node: Node, emitter: EngineEmitter) -> None:
+def _select(sources: Sequence[Node], places: Places, y: MapImages, node: Node, emitter: EngineEmitter) -> None:
     """A command for each source that has a part of the channels."""
     wanted = sorted({source for source, _ in places})
-    before: Images | None = None
+    before: MapImages | None = None
     for n in wanted:
         x, skipped = _from_a_block(emitter.view(sources[n]))
         order = tuple(skipped + channel if source == n else -1 for source, channel in places)
         to = y
         if n != wanted[-1]:
             own = Map(y.images, y.pixels, y.channels, emitter.sizes, f"{node.name}, first channels")
-            to = Images(own, y.images, y.channels, y.height, y.width)
+            to = MapImages(own, y.images, y.channels, y.height, y.width)
         select(x, to, order, emitter, residual=before)
         before = to
 
 
-def _from_a_block(view: View) -> tuple[Images, int]:
+def _from_a_block(view: View) -> tuple[MapImages, int]:
     """A view of images from the begin of its first block on, and the channels that it so has in front."""
     skipped = int(view.offset) % CHANNELS
     size = (view.shape[0], view.shape[1] + skipped, *view.shape[2:])

@@ -26,12 +26,12 @@ from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
 from fpga_dynamo.lowering.ops.engine.int8.transposed import engine_transposed
 from fpga_dynamo.lowering.ops.quantised.convolution import CONVOLUTION
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
-from fpga_dynamo.lowering.ops.quantised.packing import Parameters, weights_of
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue
+from fpga_dynamo.lowering.ops.quantised.packing import ProductParameters, weights_of
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_convolution(match: Match[Ending], emitter: EngineEmitter) -> Sequence[View]:
+def engine_convolution(match: Match[QuantizedEpilogue], emitter: EngineEmitter) -> Sequence[View]:
     source, node = match.nodes[:2]
     found, end = dequantized(source), match.bound
     weights = weights_of(operand(node, 1), emitter.graph)
@@ -45,10 +45,10 @@ def engine_convolution(match: Match[Ending], emitter: EngineEmitter) -> Sequence
         raise RefusedError("a weight scale per input channel is not supported; use one per tensor or output channel")
     command = convolution_command(node, pad=found[1].zero, **engine_fields(end, emitter))
     bias = node.args[2] if isinstance(node.args[2], Node) else None
-    parameters = Parameters(weights, bias, found[1], end)
+    parameters = ProductParameters(weights, bias, found[1], end)
     x, command = convolution_input(found[0], command, emitter)
     out = image_result(match.root, emitter)
-    y, residual = images_of(as_image(out), "result"), engine_residual(end, emitter, as_image, images_of)
+    y, residual = images_of(as_image(out), "result"), engine_residual(end, emitter, as_image, emitter.images)
     emitter.mac(
         command,
         x,

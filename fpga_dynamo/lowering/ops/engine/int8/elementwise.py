@@ -1,4 +1,4 @@
-"""Sums of two int8 values, and tables, on the engine's vector side; see ops/quantised/elementwise.py."""
+"""Sums and differences of int8 values, and tables, on the engine's vector side; see ops/quantised/elementwise.py."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def engine_add(match: Match[PairParts], emitter: EngineEmitter) -> Sequence[View
     """On the vector side, element by element as the maps lie."""
     scale = quantizes(match.root)
     assert scale is not None
-    (left, right), (a, b) = match.bound.integers, match.bound.scales
+    (left, right), (a, b), (sign, other_sign) = match.bound.integers, match.bound.scales, match.bound.signs
     if shape(left) != shape(match.root) or emitter.is_constant(left):
-        left, right, a, b = right, left, b, a
+        left, right, a, b, sign, other_sign = right, left, b, a, other_sign, sign
     broadcast = shape(left) != shape(match.root) or shape(right) != shape(match.root)
-    if shape(left) != shape(match.root) or (broadcast and not emitter.sizes.gather):
+    if broadcast and not emitter.sizes.gather:
         raise RefusedError("a broadcast operand is not supported")
     low, high = limits(match.bound.activation, scale)
     command = VectorCommand(
-        input_scale=scale_of_elements(a.scale / scale.scale),
+        input_scale=scale_of_elements(sign * a.scale / scale.scale),
         input_zero=a.zero,
-        other_factor=factor(b.scale / scale.scale),
+        other_factor=factor(other_sign * b.scale / scale.scale),
         other_zero=b.zero,
         zero=scale.zero,
         low=low,

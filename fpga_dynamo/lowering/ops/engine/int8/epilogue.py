@@ -7,14 +7,14 @@ from typing import Any
 
 from fpga_dynamo.codegen.engine.command import Flags
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, of_engine
+from fpga_dynamo.codegen.engine.maps import MapImages, RefusedError, of_engine
 from fpga_dynamo.codegen.requantize import factor
 from fpga_dynamo.ir.quantised import dequantized
 from fpga_dynamo.ir.view import View
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, limits, signed_zero
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue, limits, signed_zero
 
 
-def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
+def engine_fields(end: QuantizedEpilogue, emitter: EngineEmitter) -> dict[str, Any]:
     """The fields of an engine's command for an epilogue; its table: params.py. Raises RefusedError."""
     scale = end.scale
     if scale is None:
@@ -39,8 +39,11 @@ def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
 
 
 def engine_residual(
-    end: Ending, emitter: EngineEmitter, seen: Callable[[View], View], taken: Callable[[View, str], Images]
-) -> Images | None:
+    end: QuantizedEpilogue,
+    emitter: EngineEmitter,
+    seen: Callable[[View], View],
+    taken: Callable[[View, str], MapImages],
+) -> MapImages | None:
     """Where the integers lie that are added, seen in the form of the command. Raises RefusedError."""
     if end.residual is None:
         return None

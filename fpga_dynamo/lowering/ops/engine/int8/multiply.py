@@ -1,6 +1,6 @@
 """Element-wise products of two int8 maps on the hardware engine's vector side; on cores they are made in float32.
 
-One factor may be of a pixel for each image: what squeeze and excitation scales its channels by. The arithmetic:
+Factors may be broadcast, such as what squeeze and excitation scales its channels by. The arithmetic:
 hls_kernels/engine/vector/record.hpp, tests: tests/lowering/test_engine_bits.py.
 """
 
@@ -28,9 +28,10 @@ def engine_multiply(match: Match[PairParts], emitter: EngineEmitter) -> Sequence
     scale, of = quantizes(match.root), match.bound
     assert scale is not None
     whole = [i for i, arg in enumerate(of.operands) if shape(arg) == shape(match.root)]
-    if not whole:
+    if not whole and not emitter.sizes.gather:
         raise RefusedError("two broadcast operands are not supported")
-    first, second = whole[0], 1 - whole[0]
+    first = whole[0] if whole else 0
+    second = 1 - first
     left, right, a, b = of.integers[first], of.integers[second], of.scales[first], of.scales[second]
     low, high = limits(match.bound.activation, scale)
     command = VectorCommand(

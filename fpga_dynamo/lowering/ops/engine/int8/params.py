@@ -16,7 +16,7 @@ from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.ir.weights import WeightBuffer
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, pack_one_scale, pack_parameters
 
 LAYOUTS: dict[str, Callable[..., torch.Tensor]] = {
@@ -27,7 +27,9 @@ _BLOCK = PARAMETERS * CHANNELS
 """Words of a block of channels."""
 
 
-def engine_params(constants: Buffer, end: Ending, emitter: EngineEmitter) -> Callable[[MacCommand, int], int]:
+def engine_params(
+    constants: Buffer, end: QuantizedEpilogue, emitter: EngineEmitter
+) -> Callable[[MacCommand, int], int]:
     """What answers the line of a cut command's parameters. constants: those of all channels."""
 
     def line(cut: MacCommand, first: int) -> int:

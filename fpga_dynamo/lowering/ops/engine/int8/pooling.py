@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,22 +12,32 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.gather import EngineGather, GatherRun, GatherSource, filled
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.ir.graph import argument, aten, normalise_dims, operand, pair, shape
-from fpga_dynamo.ir.quantised import dequantized, quantizes
-from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.ir.graph import aten, operand, pair, shape
+from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
+from fpga_dynamo.ir.view import View, align, numel
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
-from fpga_dynamo.lowering.ops.engine.common.images import as_image, uniform_windows, windows
-from fpga_dynamo.lowering.ops.engine.int8.mean import mean_of_images
-from fpga_dynamo.lowering.ops.pooling import Window, window_of
-from fpga_dynamo.lowering.ops.quantised.packing import UniformParameters, pack_one_scale
+from fpga_dynamo.lowering.ops.engine.common.images import (
+    Line,
+    as_image,
+    ones,
+    uniform_windows,
+    window_command,
+    windows,
+)
+from fpga_dynamo.lowering.ops.engine.int8.mean import Mean, mean_of_images, mean_over
+from fpga_dynamo.lowering.ops.pooling import PoolWindow, window_of
+from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.pooling import (
     AVERAGE,
     MAXIMA,
+    REDUCTIONS,
     divisor_scales,
-    may_be_halves,
+    reduced_dims,
     result_size,
+    window_divisors,
     window_of_average,
 )
 from fpga_dynamo.lowering.patterns import Match
@@ -48,35 +60,21 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
     integers, given = found
-
-    def whole(x: Images, *, features: bool = False) -> Sequence[View]:
-        halves = may_be_halves(ratio, x.pixels)
-        return [mean_of_images(last, x, given, scale, emitter, halves=halves, features=features)]
-
-    ratio = given.scale / scale.scale
-    if _is_of_pixels_last(node):
-        of_engine(integers, "input", emitter.sizes)
-        return whole(emitter.images(emitter.view(integers).permute((0, 3, 1, 2)), "input"))
-    axis = _axis_of_rows(node)
-    if axis is not None:
-        of_engine(integers, "input", emitter.sizes)
-        x = emitter.view(integers)
-        return whole(images_of(as_image(x if axis == 2 else x.permute((0, 2, 1))), "input"), features=axis == 1)
+    if node.target in REDUCTIONS and reduced_dims(node) != _height_and_width(node):
+        return [_of_dims(node, last, integers, given, scale, emitter)]
     window = window_of_average(node)
     if isinstance(window, str):
         raise RefusedError(window)
     size, out = shape(integers)[-2:], result_size(node)
     pixels = size[0] * size[1]
-    is_whole = node.target is aten.mean.dim or (window.adaptive and tuple(out) == (1, 1))
-    if is_whole and (pixels > emitter.sizes.taps or may_be_halves(ratio, pixels)):
-        return whole(_engine_input(integers, emitter))
+    mean = Mean(given, scale, window.divisor or pixels)
+    is_whole = node.target in REDUCTIONS or (window.adaptive and tuple(out) == (1, 1))
+    if is_whole and (pixels > emitter.sizes.taps or mean.halves):
+        return [mean_of_images(last, _engine_input(integers, emitter), mean, emitter)]
     scales = divisor_scales(window, size, out, given, scale)
     if isinstance(scales, str):
         raise RefusedError(scales)
-    if len(scales) > 1:
-        raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
-    window = uniform_windows(window, pair(size), out)
-    (divisor,) = scales
+    window, counts = uniform_windows(window, pair(size), out), window_divisors(window, size, out)
     taps = window.kernel[0] * window.kernel[1]
     fields = {
         "weight_kind": WeightKind.DIAGONAL,
@@ -85,53 +83,121 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         "low": scale.low,
         "high": scale.high,
     }
-    constants = UniformParameters(
-        width=CHANNELS,
-        count=shape(integers)[-3],
-        scale=given.scale / divisor,
-        greatest=float(taps * given.farthest),
-        result_scale=scale.scale,
-        offset=-taps * given.zero,
+    constants = {
+        divisor: UniformParameters(
+            width=CHANNELS,
+            count=shape(integers)[-3],
+            scale=given.scale / divisor,
+            greatest=float(taps * given.farthest),
+            result_scale=scale.scale,
+            offset=-taps * given.zero,
+        )
+        for divisor in scales
+    }
+    if len(constants) > 1:
+        return [_by_divisor(last, integers, window, fields, constants, counts, emitter)]
+    (only,) = constants.values()
+    return [_on_engine(last, integers, window, fields, only, emitter)]
+
+
+def _by_divisor(
+    root: Node,
+    source: Node,
+    window: PoolWindow,
+    fields: dict[str, Any],
+    constants: dict[int, UniformParameters],
+    counts: list[list[int]],
+    emitter: EngineEmitter,
+) -> View:
+    """An average for each divisor of its sums, and of these the pixels of which each is right."""
+    if not emitter.sizes.gather:
+        raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
+    x, out = _engine_input(source, emitter), emitter.result(root)
+    y, beat, number = images_of(out, "result"), emitter.sizes.beat, {divisor: n for n, divisor in enumerate(constants)}
+    averages = Map(y.images * len(number), y.pixels, y.channels, emitter.sizes, f"{root.name} by divisors")
+    for divisor, n in number.items():
+        of_one = MapImages(averages, y.images, y.channels, y.height, y.width, image=n * y.images)
+        params = _params(root, x, constants[divisor], emitter)
+        emitter.mac(window_command(x, of_one, window, fields), x, of_one, params, ones(emitter))
+    image = averages.image_lines * beat
+    runs: list[GatherRun] = []
+    for pixel, divisor in enumerate(itertools.chain.from_iterable(counts)):
+        word = number[divisor] * y.images * image + pixel
+        if runs and word == runs[-1].first + runs[-1].words:
+            runs[-1] = replace(runs[-1], words=runs[-1].words + 1)
+        else:
+            runs.append(GatherRun(GatherSource.INPUT, word, 1))
+    chosen = EngineGather(
+        filled(runs, y.pixels, emitter.sizes),
+        y.pixels,
+        0,
+        y.line,
+        (y.images, y.blocks),
+        (image, averages.plane * beat),
+        (y.map.image_lines, y.map.plane),
     )
-    return [_on_engine(last, integers, window, fields, constants, emitter)]
+    emitter.gather(chosen, averages, y.map)
+    return out
 
 
 def _on_engine(
     root: Node,
     source: Node,
-    window: Window,
+    window: PoolWindow,
     fields: dict[str, Any],
     constants: UniformParameters,
     emitter: EngineEmitter,
 ) -> View:
     """The command and its result."""
     x = _engine_input(source, emitter)
-    words = 3 * align(x.channels, CHANNELS)
-
-    def params(cut: MacCommand, first: int) -> int:
-        return emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")) + cut.params
-
-    return windows(root, x, window, fields, params, emitter)
+    return windows(root, x, window, fields, _params(root, x, constants, emitter), emitter)
 
 
-def _axis_of_rows(node: Node) -> int | None:
-    """Of a mean over one of three dimensions that one: 2 where channels are the second, 1 where they are the last."""
-    if node.target is not aten.mean.dim or argument(node, "dtype", 3) is not None:
-        return None
-    if len(shape(operand(node, 0))) != 3:
-        return None
-    dims = normalise_dims(argument(node, "dim", 1), 3)
-    return dims[0] if dims in ((1,), (2,)) else None
+def _params(root: Node, x: MapImages, constants: UniformParameters, emitter: EngineEmitter) -> Line:
+    words = PARAMETERS * align(x.channels, CHANNELS)
+
+    def line(cut: MacCommand, first: int) -> int:
+        name = f"{root.name} parameters of scale {constants.scale}"
+        return emitter.put(emitter.pack(pack_one_scale, constants, [], words, name)) + cut.params
+
+    return line
 
 
-def _is_of_pixels_last(node: Node) -> bool:
-    """Whether it is a mean over height and width of images whose channels are the last of four dimensions."""
-    if node.target is not aten.mean.dim or argument(node, "dtype", 3) is not None or len(shape(node)) != 2:
-        return False
-    return len(shape(operand(node, 0))) == 4 and normalise_dims(argument(node, "dim", 1), 4) == (1, 2)
+def _height_and_width(node: Node) -> tuple[int, ...]:
+    rank = len(shape(operand(node, 0)))
+    return (rank - 2, rank - 1) if rank == 4 else ()
 
 
-def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
+def _of_dims(node: Node, last: Node, integers: Node, source: Scale, result: Scale, emitter: EngineEmitter) -> View:
+    """A mean or sum over other dimensions than height and width of images."""
+    of_engine(integers, "input", emitter.sizes)
+    dims, size = reduced_dims(node), shape(integers)
+    if dims is None:
+        raise RefusedError("a mean or sum in another type is not supported")
+    view = emitter.view(integers)
+    count = numel([size[d] for d in dims])
+    mean = Mean(source, result, count if node.target is aten.mean.dim else 1)
+    keepdim = len(shape(last)) == len(size)
+    if (seen := _as_pixels(view, dims, keepdim=keepdim)) is not None:
+        return mean_of_images(last, seen, mean, emitter, features=dims == (1,))
+    if not emitter.sizes.gather:
+        raise RefusedError("means and sums are supported over an image's height and width only")
+    return mean_over(last, view, dims, mean, emitter, keepdim=keepdim)
+
+
+def _as_pixels(view: View, dims: tuple[int, ...], *, keepdim: bool) -> MapImages | None:
+    """The images whose pixels are these dimensions, where no copy is needed for that."""
+    try:
+        if len(view.shape) == 4 and dims == (1, 2) and not keepdim:  # channels are the last of four dimensions
+            return images_of(view.permute((0, 3, 1, 2)), "input")
+        if len(view.shape) == 3 and dims in ((1,), (2,)):
+            return images_of(as_image(view if dims == (2,) else view.permute((0, 2, 1))), "input")
+    except RefusedError:
+        pass
+    return None
+
+
+def _engine_input(source: Node, emitter: EngineEmitter) -> MapImages:
     of_engine(source, "input", emitter.sizes)
     if len(shape(source)) != 4:
         raise RefusedError("an image without a batch dimension is not supported")

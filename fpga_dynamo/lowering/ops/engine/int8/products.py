@@ -9,7 +9,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, of_engine
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale, dequantized
@@ -17,17 +17,17 @@ from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.ops.engine.common.head_products import HeadsProduct, heads_product, reaches_softmax, seen_as
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
-from fpga_dynamo.lowering.ops.quantised.product import Product
+from fpga_dynamo.lowering.ops.quantised.product import IntegerProduct
 from fpga_dynamo.lowering.ops.repetition import repetition
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_product(match: Match[Product], emitter: EngineEmitter) -> Sequence[View]:
+def engine_product(match: Match[IntegerProduct], emitter: EngineEmitter) -> Sequence[View]:
     """Of two maps, for each head."""
     product = match.bound
-    end, node, scale, other = product.ending, product.node, product.scale, product.other
+    end, node, scale, other = product.epilogue, product.node, product.scale, product.other
     assert isinstance(scale, Scale) and other is not None
     of_engine(product.right, "right operand", emitter.sizes)
     left, right = emitter.view(product.left), emitter.view(product.right)
@@ -62,7 +62,7 @@ def engine_product(match: Match[Product], emitter: EngineEmitter) -> Sequence[Vi
     return [seen_as(View(view.buffer, tuple(shape(node)), view.strides[-rank:], view.offset), match.root)]
 
 
-def _added(end: Ending, of: HeadsProduct, emitter: EngineEmitter) -> tuple[MacCommand, Images]:
+def _added(end: QuantizedEpilogue, of: HeadsProduct, emitter: EngineEmitter) -> tuple[MacCommand, MapImages]:
     """The command with what is added to a product, which is copied to a map for each head. Raises RefusedError."""
     assert end.residual is not None
     found = dequantized(end.residual)
@@ -72,7 +72,7 @@ def _added(end: Ending, of: HeadsProduct, emitter: EngineEmitter) -> tuple[MacCo
     size, rows = shape(end.residual), of.result.rows
     repeated = repetition(end.sum_size[:-2], size[:-2])
     assert repeated is not None
-    apart = emitter.heads_apart((repeated.images, *size[-2:]), end.residual.name)
+    apart = emitter.split_heads((repeated.images, *size[-2:]), end.residual.name)
     seen = apart.reshape(size)
     like = apart.buffer
     assert isinstance(like, Map) and seen is not None
@@ -94,7 +94,7 @@ def _added(end: Ending, of: HeadsProduct, emitter: EngineEmitter) -> tuple[MacCo
         output_head=steps(c.output_head),
         residual_head=(repeated.step[0] * lines, repeated.step[1] * lines),
     )
-    return command, Images(like, 1, rows.channels, rows.height, rows.width)
+    return command, MapImages(like, 1, rows.channels, rows.height, rows.width)
 
 
 def _read_by_rows(node: Node) -> bool:

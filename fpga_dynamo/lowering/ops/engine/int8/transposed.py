@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of
+from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, images_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import argument, shape
 from fpga_dynamo.ir.quantised import dequantized
@@ -27,12 +27,12 @@ from fpga_dynamo.lowering.ops.engine.common.images import (
 from fpga_dynamo.lowering.ops.engine.common.phases import image_of_phases
 from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
 from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
-from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights
+from fpga_dynamo.lowering.ops.quantised.epilogue import QuantizedEpilogue
+from fpga_dynamo.lowering.ops.quantised.packing import ProductParameters, Weights
 from fpga_dynamo.lowering.patterns import Match
 
 
-def engine_transposed(match: Match[Ending], weights: Weights, emitter: EngineEmitter) -> Sequence[View]:
+def engine_transposed(match: Match[QuantizedEpilogue], weights: Weights, emitter: EngineEmitter) -> Sequence[View]:
     """Commands for each phase, and those that put them together. Raises RefusedError."""
     node: Node = match.nodes[1]
     end = match.bound
@@ -54,8 +54,12 @@ def engine_transposed(match: Match[Ending], weights: Weights, emitter: EngineEmi
 
 
 def _phase(
-    match: Match[Ending], weights: Weights, place: Sequence[Axis], y: Images | None, emitter: EngineEmitter
-) -> Images:
+    match: Match[QuantizedEpilogue],
+    weights: Weights,
+    place: Sequence[Axis],
+    y: MapImages | None,
+    emitter: EngineEmitter,
+) -> MapImages:
     """The command of a phase, and its result: `y`, or a map of its own."""
     source, node = match.nodes[:2]
     found, end = dequantized(source), match.bound
@@ -68,11 +72,11 @@ def _phase(
     if y is None:
         channels = shape(node)[1]
         own = Map(x.images, size[0] * size[1], channels, emitter.sizes, match.root.name)
-        y = Images(own, x.images, channels, *size)
+        y = MapImages(own, x.images, channels, *size)
     taps = tuple(axis.taps for axis in place)
     form = (argument(node, "groups", 8), True, taps, False)
     bias = node.args[2] if isinstance(node.args[2], Node) else None
-    parameters = Parameters(weights, bias, found[1], end, form)
+    parameters = ProductParameters(weights, bias, found[1], end, form)
     emitter.mac(
         command,
         x,

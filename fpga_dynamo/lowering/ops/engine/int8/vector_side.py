@@ -32,8 +32,8 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, arguments, aten, operand, 
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align, dense
 from fpga_dynamo.lowering.engine_patterns import engine_only
-from fpga_dynamo.lowering.ops.engine.common.joins import Join
-from fpga_dynamo.lowering.ops.engine.common.phases import join
+from fpga_dynamo.lowering.ops.engine.common.concatenations import Concatenation
+from fpga_dynamo.lowering.ops.engine.common.phases import concatenate_pixels
 from fpga_dynamo.lowering.ops.engine.common.vector_rows import all_of, are_alike, emit, is_whole, row_by_row
 from fpga_dynamo.lowering.ops.engine.int8.channels import is_within_blocks
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table
@@ -58,11 +58,11 @@ def element_wise(
 ) -> View:
     """A command whose operands and result lie alike; where that is so the engine does not mind how. The result.
 
-    The right operand may be of a single pixel, or row, of each image.
+    Operands may be broadcast to the result.
     """
     of_engine(left, "operand", emitter.sizes)
     of_engine(root, "result", emitter.sizes)
-    x = emitter.view(left)
+    x = emitter.view(left).expand(shape(root))
     params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
     placed = emitter.placements.get(root)
     if right is not None and emitter.is_constant(right):
@@ -152,9 +152,10 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     source, node, last = match.nodes
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
-    if argument(node, "dim", 1) % len(shape(node)) != len(shape(node)) - 1:
+    dim = argument(node, "dim", 1) % len(shape(node))
+    if dim != len(shape(node)) - 1 and not emitter.sizes.gather:
         raise RefusedError("only the last dimension is supported, along which the engine's features lie")
-    count = shape(node)[-1]
+    count = shape(node)[dim]
     params = emitter.pack(pack_exponentials, (found[1].scale,), [], 256, f"exponentials of {node.name}")
     command = VectorCommand(
         operation=VectorOperation.SOFTMAX,
@@ -163,7 +164,7 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         low=scale.low,
         high=scale.high,
     )
-    return [row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params))]
+    return [row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params), dim)]
 
 
 def pack_exponentials(params: tuple[Any, ...]) -> torch.Tensor:
@@ -233,14 +234,14 @@ def pack_affine(params: tuple[Any, ...], gamma: torch.Tensor | None, beta: torch
 # --- concatenation ----------------------------------------------------------------------------------------------------
 
 
-def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Join] | None:
+def match_concatenation(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Concatenation] | None:
     """A concatenation of 8-bit integers."""
     parts = node.args[0]
     assert isinstance(parts, (tuple, list))
     given = [part for part in parts if isinstance(part, Node)]
     if not given or node.meta["val"].dtype is not torch.int8 or is_within_blocks(node):
         return None
-    return Match(pattern, (node,), (node,), Join(given))
+    return Match(pattern, (node,), (node,), Concatenation(given))
 
 
 def channel_axis(node: Node) -> bool:
@@ -249,7 +250,7 @@ def channel_axis(node: Node) -> bool:
     return argument(node, "dim", 1, 0) % rank == (1 if rank == 4 else rank - 1)
 
 
-def engine_join(match: Match[Join], emitter: EngineEmitter) -> Sequence[View]:
+def engine_concatenation(match: Match[Concatenation], emitter: EngineEmitter) -> Sequence[View]:
     """Parts that were not written to their place are copied there."""
     node = match.root
     if not channel_axis(node):
@@ -280,10 +281,15 @@ def _join_pixels(node: Node, parts: Sequence[Node], emitter: EngineEmitter) -> V
     taken = emitter.images if len(size) == 4 else emitter.rows
     rows = prod(size[:dim]) if len(size) != 4 else {2: 1, 3: size[2]}[dim]
     given = [taken(emitter.view(part), "a part") for part in parts]
+    if emitter.sizes.gather:
+        given = [
+            x if x.whole and x.images == y.images else taken(emitter.own(emitter.view(part), "a part"), "a part")
+            for x, part in zip(given, parts, strict=True)
+        ]
     if not y.whole or any(not x.whole or x.images != y.images for x in given):
         raise RefusedError("a part spans several images, or is a slice of one")
     if len(given) > 1:
-        join(given, [x.pixels // rows for x in given], y, rows, emitter)
+        concatenate_pixels(given, [x.pixels // rows for x in given], y, rows, emitter)
         return out
     raise RefusedError("concatenation of a single tensor is not supported")
 
@@ -302,5 +308,5 @@ def _join_images(out: View, parts: Sequence[View], emitter: EngineEmitter) -> Vi
 PATTERNS = (
     engine_only("softmax_int8", (aten._softmax.default,), match_softmax, engine_softmax),
     engine_only("layer_norm_int8", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm),
-    engine_only("cat_int8", (aten.cat.default,), match_join, engine_join),
+    engine_only("cat_int8", (aten.cat.default,), match_concatenation, engine_concatenation),
 )

@@ -1,0 +1,118 @@
+"""`fpga_dynamo.load`: an exported model as a callable over tensors, without tracing or lowering."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fpga_dynamo._native import exported_model
+from fpga_dynamo.deployment.errors import ModelFileError
+from fpga_dynamo.deployment.nesting import read_nesting
+from xclbin_build import atomic_file
+from xclbin_build.trusted_path import UntrustedPathError, check_named
+
+_LONGEST_MS = (1 << 31) - 1
+
+
+class LoadedModel:
+    """A model from :func:`load`: call it as the module that was exported, from any number of threads.
+
+    inputs, outputs: name, dtype and shape of each tensor; -1 is a size that changes from call to call.
+    """
+
+    def __init__(self, directory: Path, device: int, timeout: float, check_weights: bool) -> None:
+        self._model = exported_model(
+            str(directory),
+            device=device,
+            timeout_ms=min(max(int(timeout * 1000), 1), _LONGEST_MS),
+            check_weights=check_weights,
+        )
+        self._directory = directory
+        text = (directory / "model.json").read_text(encoding="utf-8")
+        self._nesting = read_nesting(text, len(self._model.inputs), len(self._model.outputs))
+        self._outputs = [getattr(torch, dtype) for _, dtype, *_ in self._model.outputs]
+        self._fixed = [
+            (tuple(shape), tuple(strides))
+            for _, _, shape, strides in self._model.outputs
+            if -1 not in shape and -1 not in strides
+        ]
+
+    @property
+    def inputs(self) -> list[tuple[str, torch.dtype, tuple[int, ...]]]:
+        return [(name, getattr(torch, dtype), tuple(shape)) for name, dtype, shape, _ in self._model.inputs]
+
+    @property
+    def outputs(self) -> list[tuple[str, torch.dtype, tuple[int, ...]]]:
+        return [(name, getattr(torch, dtype), tuple(shape)) for name, dtype, shape, _ in self._model.outputs]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's results. Tensors and numpy arrays are accepted; results are tensors.
+
+        Raises ValueError for inputs that the model does not accept, DeviceError for a launch that failed.
+        """
+        tensors = [torch.as_tensor(given) for given in self._nesting.flat(args, kwargs)]
+        given = [_row(tensor) for tensor in tensors]
+        layouts = self._fixed
+        if len(layouts) < len(self._outputs):
+            layouts = [(tuple(shape), tuple(strides)) for shape, strides in self._model.output_layouts(given)]
+        results = [
+            torch.empty_strided(shape, _dense(shape, strides), dtype=dtype)
+            for (shape, strides), dtype in zip(layouts, self._outputs, strict=True)
+        ]
+        self._model.run(given, [_row(result) for result in results])
+        return self._nesting.nested(results)
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Takes other parameters and buffers, as a module does; calls under way end with the old ones.
+
+        Raises ValueError for a state_dict that lacks an entry of the model, or has one of another shape. Entries that
+        the model does not need have no effect.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "weights.bin"
+            self.pack_weights(state, file)
+            self.load_weights(file)  # which keeps the file open
+
+    def pack_weights(self, state: Mapping[str, torch.Tensor], file: str | Path) -> None:
+        """Writes a weights.bin with other parameters, for a process without Python. Raises as `load_state_dict`."""
+        from fpga_dynamo.deployment.weight_recipe import packed  # imports all of lowering
+
+        atomic_file.write(file, packed(self._directory, state).numpy().tobytes())
+
+    def load_weights(self, file: str | Path) -> None:
+        """Takes the packed weights of another export of the same model. Raises ValueError for another layout."""
+        self._model.load_weights(str(file))
+
+
+def load(directory: str | Path, *, device: int = 0, timeout: float = 60.0, check_weights: bool = True) -> LoadedModel:
+    """Opens a directory that :func:`export` wrote; takes milliseconds and the time to read the weights.
+
+    device: the index of the card. timeout: seconds that a launch may take. check_weights: compare the checksum of the
+    weights. Raises :class:`fpga_dynamo.ModelFileError` for a directory that is no model, is damaged, or needs another
+    version.
+    """
+    xclbin = Path(directory) / "model.xclbin"
+    try:
+        if xclbin.exists():
+            check_named(xclbin, "xclbin")
+        return LoadedModel(Path(directory), device, timeout, check_weights)
+    except (ValueError, UntrustedPathError) as error:
+        raise ModelFileError(str(error)) from error
+
+
+def _row(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...], int]:
+    """A tensor as the run-time library gets it. Its memory must live as long as the call."""
+    return (str(tensor.dtype)[6:], tuple(tensor.shape), tensor.stride(), tensor.data_ptr())
+
+
+def _dense(shape: Sequence[int], strides: Sequence[int]) -> Sequence[int]:
+    """Strides for a new tensor: those of the result, unless its elements lie in one another's places or far apart."""
+    span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    count = torch.Size(shape).numel()
+    if span == count or count == 0:
+        return strides
+    return torch.empty(shape, device="meta").stride()

@@ -1,0 +1,87 @@
+"""The C++ extension: built, loaded and started at the first use of the device."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from fpga_dynamo.errors import DeviceError, OptionError
+from fpga_dynamo.options import Options
+
+if TYPE_CHECKING:
+    from fpga_dynamo.device.segments import Segments
+
+_lock = threading.RLock()
+_loaded: ModuleType | None = None
+_segments: Segments | None = None
+_options = Options()
+_waiting: list[Callable[[], None]] = []
+
+
+def loaded() -> ModuleType | None:
+    """The extension if the device has been used, else None."""
+    return _loaded
+
+
+def options() -> Options:
+    """What the cards of the device are opened with."""
+    return _options
+
+
+def set_options(given: Options) -> None:
+    """What the cards are to be opened with. Raises OptionError once the device has been used."""
+    global _options
+    with _lock:
+        if _loaded is not None and given != _options:
+            raise OptionError(
+                "the options of device 'fpga' cannot change after its first use; call torch.fpga.set_options before"
+            )
+        _options = given
+
+
+def when_started(action: Callable[[], None]) -> None:
+    """Calls `action` as soon as the device is in use: now, or at its first use."""
+    with _lock:
+        if _loaded is None:
+            _waiting.append(action)
+            return
+    action()
+
+
+def segments() -> Segments:
+    """The memory of the device's cards."""
+    start()
+    assert _segments is not None, "a started extension has its memory"
+    return _segments
+
+
+def start() -> ModuleType:
+    """The extension, with the device ready. Raises FpgaError if there is no card, or if it cannot be built."""
+    global _loaded, _segments
+    if _loaded is not None:
+        return _loaded
+    with _lock:
+        if _loaded is None:
+            from fpga_dynamo.device import build
+            from fpga_dynamo.device.segments import Segments
+            from fpga_dynamo.runtime.device_tensors import share_memory_by
+
+            memory = Segments(_options)
+            count = memory.count()
+            if count < 1:
+                raise DeviceError("device 'fpga' finds no card; `fpga-dynamo doctor` says what the driver sees")
+            path = str(build.built())
+            spec = spec_from_file_location(build.NAME, path, loader=ExtensionFileLoader(build.NAME, path))
+            assert spec is not None and spec.loader is not None
+            extension = module_from_spec(spec)
+            spec.loader.exec_module(extension)
+            extension.start(count, memory)
+            share_memory_by(extension.host_view)
+            _loaded, _segments = extension, memory
+            while _waiting:
+                _waiting.pop(0)()
+    return _loaded

@@ -1,0 +1,1 @@
+"""Tests of ``torch.device("fpga")``; the first run on a machine builds the extension."""

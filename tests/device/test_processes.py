@@ -1,0 +1,127 @@
+"""The device in processes of its own: the first use, two cards, forks, and a machine without a compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.marks import EXTENDED
+
+
+def extended(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test that starts a process, which takes seconds."""
+    for mark in EXTENDED:
+        test = mark(test)
+    return test
+
+
+def process(code: str, **environment: str) -> str:
+    """What a Python process prints; it must end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_torch_loads_names_only() -> None:
+    """Neither the compiler nor the extension: those come with the first tensor on the device."""
+    code = """
+import sys, time
+import torch
+ours = [name for name in sys.modules if name.startswith("fpga_dynamo")]
+print(torch.device("fpga:0"), torch.fpga.is_initialized(), "sympy" in sys.modules, len(ours) < 15)
+torch.manual_seed(5)
+print(torch.fpga.is_initialized())
+made = torch.rand(3, device="fpga")
+print(made.device, torch.fpga.is_initialized(), torch.equal(made.cpu(), torch.rand(3)))
+"""
+    assert process(code).split() == ["fpga:0", "False", "False", "True", "False", "fpga:0", "True", "True"]
+
+
+def test_a_forked_child_raises_and_does_not_hang() -> None:
+    code = """
+import os, torch
+x = torch.ones(3, device="fpga")
+kept = [torch.ones(1000, device="fpga") for _ in range(10)]
+if os.fork() == 0:
+    for use in (lambda: x + 1, lambda: torch.ones(2, device="fpga"), lambda: x.cpu(), lambda: x[0].item()):
+        try:
+            use()
+            print("no error", flush=True)
+        except RuntimeError as error:
+            print(str(error)[:41], flush=True)
+    kept.clear()
+    print(torch.fpga._is_in_bad_fork(), torch.manual_seed(1) is not None, flush=True)
+    os._exit(0)
+print(os.wait()[1], (x + 1).sum().item())
+"""
+    lines = process(code).splitlines()
+    assert lines == ["device 'fpga' cannot be used in this proc"] * 4 + ["True True", "0 6.0"]
+
+
+@extended
+@pytest.mark.parametrize("use", ["eager", "compiled"])
+def test_two_cards(use: str) -> None:
+    eager = """
+import torch
+a, b = torch.randn(4, device="fpga:0", requires_grad=True), torch.ones(4, device="fpga:1")
+(a.to("fpga:1") * b).to("fpga:0").sum().backward()
+print(a.grad.device, a.grad.sum().item())
+with torch.fpga.device(1):
+    print(torch.ones(2, device="fpga").device, torch.fpga.memory_allocated() > 0)
+try:
+    a + b
+except RuntimeError as error:
+    print("found at least two devices, fpga:0 and fpga:1" in str(error))
+"""
+    compiled = """
+import torch
+from torch import nn
+model = nn.Linear(16, 16).to("fpga:1").eval()
+x = torch.randn(8, 16, device="fpga:1")
+with torch.no_grad():
+    y = torch.compile(model, backend="fpga", options={"strict": True, "partition": "greedy"})(x)
+    print(y.device, torch.allclose(y, model(x), atol=1e-5))
+"""
+    expected = {"eager": "fpga:0 4.0 fpga:1 True True", "compiled": "fpga:1 True"}
+    assert (
+        process({"eager": eager, "compiled": compiled}[use], FPGA_DYNAMO_EMULATED_CARDS="2").split()
+        == expected[use].split()
+    )
+
+
+@extended
+def test_without_a_compiler_there_is_one_sentence(tmp_path: Path) -> None:
+    code = """
+import torch
+try:
+    torch.ones(2, device="fpga")
+except RuntimeError as error:
+    print(error)
+print(torch.ones(2).sum().item())
+"""
+    said = process(code, CXX="no-such-compiler", FPGA_DYNAMO_CACHE=str(tmp_path))
+    assert "device 'fpga' needs its extension for torch" in said and "'no-such-compiler', was not found" in said
+    assert said.endswith("2.0\n") and len(said.splitlines()) == 2
+
+
+@extended
+def test_a_cache_that_others_can_write_to_is_not_loaded_from(tmp_path: Path) -> None:
+    """The extension is built elsewhere, or again; here the compiler that would do so is missing, which is said."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(0o777)
+    code = f"""
+import warnings, torch
+from pathlib import Path
+from fpga_dynamo.device import build
+warnings.simplefilter("ignore")
+print(build._path("a compiler").is_relative_to(Path({str(cache)!r})))
+"""
+    assert process(code, FPGA_DYNAMO_CACHE=str(cache)) == "False\n"
