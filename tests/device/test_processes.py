@@ -96,14 +96,18 @@ with torch.no_grad():
     )
 
 
-@extended
-def test_pinned_memory_of_the_cpu_works_before_the_first_use() -> None:
+def test_nothing_is_built_for_programs_without_device_tensors(tmp_path: Path) -> None:
     code = """
-import torch
+import torch, fpga_dynamo
 from torch.utils.data import DataLoader
+torch.manual_seed(0)
+print(torch.fpga.is_available(), torch.accelerator.is_available())
 print(sum(part.item() for part in DataLoader(torch.arange(4.0), pin_memory=True)))
+print(torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).sum().item(), torch.fpga.is_initialized())
 """
-    assert process(code) == "6.0\n"
+    lines = process(code, FPGA_DYNAMO_CACHE=str(tmp_path)).splitlines()
+    assert [line for line in lines if "arn" not in line] == ["True False", "6.0", "4.0 False"]
+    assert not (tmp_path / "torch_device").exists()
 
 
 @extended
