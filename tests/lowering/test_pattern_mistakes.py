@@ -104,7 +104,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "strides": ({"lower": returning(lambda out: [replace(out, strides=(1,))])}, "1 strides for 2 dimensions"),
     "dtype": (
         {"lower": returning(lambda out: [replace(out, dtype=torch.int32)])},
-        "of torch.int32; the node is of torch.f",
+        "of torch.int32; the node has torch.f",
     ),
     "extent": ({"lower": returning(lambda out: [replace(out, offset=400)])}, "reaches beyond its buffer"),
     "unwritten": (
