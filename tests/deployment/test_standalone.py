@@ -25,8 +25,7 @@ pytestmark = [*EXTENDED, pytest.mark.skipif(shutil.which("g++") is None, reason=
 
 def built(directory: Path, *flags: str) -> Path:
     """`main` of an exported model. The environment has PATH alone, which g++ finds its own parts by."""
-    sources = [*directory.glob("runtime/rt/*.cpp"), *directory.glob("runtime/card/*.cpp")]
-    files = [str(path) for path in sources if path.name != "xrt_device.cpp"]
+    files = [str(path) for folder in ("rt", "card") for path in directory.glob(f"runtime/{folder}/*.cpp")]
     command = ["g++", "-std=c++17", "-O1", "-pthread", *flags, "-Iruntime/rt", "-Iruntime/card", "main.cpp", *files]
     path = {"PATH": os.environ["PATH"]}
     subprocess.run([*command, "-ldl", "-o", "main"], cwd=directory, env=path, check=True)
