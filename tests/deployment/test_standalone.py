@@ -17,7 +17,9 @@ from torch.utils._pytree import tree_leaves
 
 import fpga_dynamo
 from fpga_dynamo.tools import zoo
+from fpga_dynamo.tools.emulate import ROUTES
 from tests.deployment.deployment_kit import Encoder, SmallCnn
+from tests.emulate.hosts_kit import HEADERS, emulate, environment
 from tests.marks import EXTENDED
 
 pytestmark = [*EXTENDED, pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")]
@@ -132,6 +134,32 @@ def test_mistakes_are_one_sentence(program: Path, tmp_path: Path) -> None:
         assert done.stderr.startswith("main: ") and done.stderr.count("\n") == 1
         assert sentence in done.stderr
     assert run(program, directory, *files).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+@pytest.mark.skipif(not HEADERS.is_file(), reason=f"no {HEADERS}: apt-get install libxrt-dev")
+def test_over_xrt(tmp_path: Path) -> None:
+    """The device of XRT, built by CMake, over both routes of XRT's emulation."""
+    x = torch.randn(1, 3, 8, 8)
+    directory = fpga_dynamo.export(SmallCnn().eval(), (x,), tmp_path / "model")
+    expected = fpga_dynamo.load(directory)(x)
+    x.numpy().tofile(tmp_path / "in.bin")
+    settings = ("-B", "build", "-DFD_XRT=ON", "-DCMAKE_BUILD_TYPE=Debug")
+    for command in (("cmake", *settings), ("cmake", "--build", "build", "--target", "main")):
+        subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, check=True)
+    words = (directory / "build/main", "--model", directory, *(tmp_path / name for name in ("in.bin", "a", "b")))
+    for route in ROUTES:
+        done = emulate(route, *words, folder=tmp_path, FPGA_DYNAMO_DRIVER="xrt")
+        assert (done.returncode, done.stderr) == (0, "")
+        for name, key in (("a", "logits"), ("b", "turned")):
+            assert np.array_equal(np.fromfile(tmp_path / name, np.float32), expected[key].numpy().flatten())
+            (tmp_path / name).unlink()
+    # Without a card and its emulation, a failure of XRT is a sentence.
+    alone = subprocess.run(
+        [*map(str, words)], env=environment(FPGA_DYNAMO_DRIVER="xrt"), capture_output=True, text=True, check=False
+    )
+    assert alone.returncode == 2
+    assert alone.stderr.startswith("main: ") and alone.stderr.count("\n") == 1
 
 
 def test_under_sanitizers(tmp_path: Path) -> None:
