@@ -39,6 +39,15 @@ def built() -> Path:
     return path
 
 
+def is_possible() -> bool:
+    """Whether the extension is in the cache, or there is a compiler that may build it."""
+    try:
+        compiler.find_compiler()
+    except BuildError:
+        return False
+    return True
+
+
 def _path(compiler_version: str) -> Path:
     files = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".hpp"))
     content = [part for path in files for part in (path.name, path.read_bytes())]

@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _loaded: ModuleType | None = None
 _segments: Segments | None = None
+_count = 0
 _options = Options()
-_waiting: list[Callable[[], None]] = []
+_waiting: dict[str, Callable[[], None]] = {}
 
 
 def loaded() -> ModuleType | None:
     """The extension if the device has been used, else None."""
     return _loaded
+
+
+def count() -> int:
+    """How many cards the device has since its first use; before that, 0."""
+    return _count
 
 
 def options() -> Options:
@@ -43,11 +49,12 @@ def set_options(given: Options) -> None:
         _options = given
 
 
-def when_started(action: Callable[[], None]) -> None:
-    """Calls `action` as soon as the device is in use: now, or at its first use."""
+def when_started(what: str, action: Callable[[], None]) -> None:
+    """Calls `action` now if the device is in use, else at its first use; then, of each kind `what`, the last one."""
     with _lock:
         if _loaded is None:
-            _waiting.append(action)
+            _waiting.pop(what, None)  # the last one runs last, too
+            _waiting[what] = action
             return
     action()
 
@@ -61,7 +68,7 @@ def segments() -> Segments:
 
 def start() -> ModuleType:
     """The extension, with the device ready. Raises FpgaError if there is no card, or if it cannot be built."""
-    global _loaded, _segments
+    global _loaded, _segments, _count
     if _loaded is not None:
         return _loaded
     with _lock:
@@ -71,17 +78,17 @@ def start() -> ModuleType:
             from fpga_dynamo.runtime.device_tensors import share_memory_by
 
             memory = Segments(_options)
-            count = memory.count()
-            if count < 1:
+            found = memory.count()
+            if found < 1:
                 raise DeviceError("device 'fpga' finds no card; `fpga-dynamo doctor` says what the driver sees")
             path = str(build.built())
             spec = spec_from_file_location(build.NAME, path, loader=ExtensionFileLoader(build.NAME, path))
             assert spec is not None and spec.loader is not None
             extension = module_from_spec(spec)
             spec.loader.exec_module(extension)
-            extension.start(count, memory)
+            extension.start(found, memory)
             share_memory_by(extension.host_view)
-            _loaded, _segments = extension, memory
+            _loaded, _segments, _count = extension, memory, found
             while _waiting:
-                _waiting.pop(0)()
+                _waiting.pop(next(iter(_waiting)))()
     return _loaded

@@ -6,6 +6,7 @@ Streams are synchronous: an operator has ended when its call returns.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -116,8 +117,11 @@ def set_options(options: Mapping[str, Any] | None) -> None:
 
 
 def device_count() -> int:
-    """How many cards the driver finds; 0 if it cannot be used."""
+    """How many cards the driver finds, since the first use those that it found then; 0 if it cannot be used."""
     from fpga_dynamo.device import extension
+
+    if _started() is not None:
+        return extension.count()
     from fpga_dynamo.device.segments import Segments
     from fpga_dynamo.errors import FpgaError
 
@@ -128,8 +132,21 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Whether there is a card, or an emulated one. Nothing is built or opened."""
-    return device_count() > 0
+    """Whether there is a card, or an emulated one, and the extension is built or there is a compiler for it.
+
+    For ``torch.accelerator.is_available()`` the device is available from its first use on. Dynamo and DataLoader ask
+    that in every process, and use streams and pinned memory if it is true. They must not build the extension for
+    programs without tensors on the device.
+    """
+    from fpga_dynamo.device import build
+
+    if _is_in_bad_fork():
+        return False
+    if _started() is not None:
+        return True
+    if sys._getframe(1).f_globals.get("__name__") == "torch.accelerator":
+        return False
+    return device_count() > 0 and build.is_possible()
 
 
 def is_bf16_supported() -> bool:
@@ -281,7 +298,7 @@ def manual_seed(seed: int) -> None:
     def seed_current() -> None:
         _generator(None).manual_seed(int(seed))
 
-    extension.when_started(seed_current)
+    extension.when_started("seed of one card", seed_current)
 
 
 def manual_seed_all(seed: int) -> None:
@@ -292,7 +309,7 @@ def manual_seed_all(seed: int) -> None:
         for index in range(device_count()):
             _generator(index).manual_seed(int(seed))
 
-    extension.when_started(seed_each)
+    extension.when_started("seed of all cards", seed_each)
 
 
 def seed() -> None:

@@ -96,6 +96,20 @@ with torch.no_grad():
     )
 
 
+def test_nothing_is_built_for_programs_without_device_tensors(tmp_path: Path) -> None:
+    code = """
+import torch, fpga_dynamo
+from torch.utils.data import DataLoader
+torch.manual_seed(0)
+print(torch.fpga.is_available(), torch.accelerator.is_available())
+print(sum(part.item() for part in DataLoader(torch.arange(4.0), pin_memory=True)))
+print(torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).sum().item(), torch.fpga.is_initialized())
+"""
+    lines = process(code, FPGA_DYNAMO_CACHE=str(tmp_path)).splitlines()
+    assert [line for line in lines if "arn" not in line] == ["True False", "6.0", "4.0 False"]
+    assert not (tmp_path / "torch_device").exists()
+
+
 @extended
 def test_without_a_compiler_there_is_one_sentence(tmp_path: Path) -> None:
     code = """
@@ -104,11 +118,11 @@ try:
     torch.ones(2, device="fpga")
 except RuntimeError as error:
     print(error)
-print(torch.ones(2).sum().item())
+print(torch.fpga.is_available(), torch.ones(2).sum().item())
 """
     said = process(code, CXX="no-such-compiler", FPGA_DYNAMO_CACHE=str(tmp_path))
     assert "device 'fpga' needs its extension for torch" in said and "'no-such-compiler', was not found" in said
-    assert said.endswith("2.0\n") and len(said.splitlines()) == 2
+    assert said.endswith("False 2.0\n") and len(said.splitlines()) == 2
 
 
 @extended

@@ -35,6 +35,10 @@ class Drawing:
 
     def image(self, format_: str) -> bytes:
         """The figure as "svg", "pdf" or "png". The same sweep gives the same bytes: no date, no random names."""
+        if self.figure.get_layout_engine() is not None:
+            # The layout moves a little each time that it is computed: once, then all formats are the same picture.
+            self.figure.draw_without_rendering()
+            self.figure.set_layout_engine("none")
         out = io.BytesIO()
         dates = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}.get(format_, {})
         with rc_context({"svg.hashsalt": "fpga_dynamo", "svg.fonttype": "none", "pdf.fonttype": 42}):

@@ -22,7 +22,7 @@ _TEMPLATE = Path(__file__).with_name("report.html.j2")
 def write_report(folder: Path, out: Path | None = None) -> Path:
     """Writes `report.html` into the folder of a sweep.
 
-    out: a folder for each figure as SVG, PDF and PNG, with the CSV of what it shows.
+    out: a folder for each figure as SVG, PDF and PNG, with its data as CSV.
     """
     results = load_results(folder)
     figures = []

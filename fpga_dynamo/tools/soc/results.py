@@ -96,7 +96,7 @@ class Results:
     def paired(self, policy: str, other: str) -> tuple[float, float, float] | None:
         """Mean response under `policy` over that under `other`, and its 95 % interval over seeds.
 
-        Of each seed: the geometric mean over the systems and rates that both have runs of. None if there are none.
+        Of each seed: the geometric mean over the systems and rates that both have runs of. None without such runs.
         """
         means = {(row["policy"], row["seed"], row["system"], row["rate"]): row["mean_ms"] for row in self.runs}
         sums: dict[float, list[float]] = defaultdict(list)
