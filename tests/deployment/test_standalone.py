@@ -147,7 +147,8 @@ def test_over_xrt(tmp_path: Path) -> None:
     settings = ("-B", "build", "-DFD_XRT=ON", "-DCMAKE_BUILD_TYPE=Debug")
     for command in (("cmake", *settings), ("cmake", "--build", "build", "--target", "main")):
         subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, check=True)
-    words = (directory / "build/main", "--model", directory, *(tmp_path / name for name in ("in.bin", "a", "b")))
+    files = [str(tmp_path / name) for name in ("in.bin", "a", "b")]
+    words = (str(directory / "build/main"), "--model", str(directory), *files)
     for route in ROUTES:
         done = emulate(route, *words, folder=tmp_path, FPGA_DYNAMO_DRIVER="xrt")
         assert (done.returncode, done.stderr) == (0, "")
@@ -156,7 +157,7 @@ def test_over_xrt(tmp_path: Path) -> None:
             (tmp_path / name).unlink()
     # Without a card and its emulation, a failure of XRT is a sentence.
     alone = subprocess.run(
-        [*map(str, words)], env=environment(FPGA_DYNAMO_DRIVER="xrt"), capture_output=True, text=True, check=False
+        words, env=environment(FPGA_DYNAMO_DRIVER="xrt"), capture_output=True, text=True, check=False
     )
     assert alone.returncode == 2
     assert alone.stderr.startswith("main: ") and alone.stderr.count("\n") == 1
