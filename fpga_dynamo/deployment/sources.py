@@ -15,6 +15,7 @@ _PACKAGE = Path(__file__).parents[1]
 _TEMPLATES = Path(__file__).parent / "templates"
 _LIBRARY = {
     "rt": _PACKAGE / "native" / "rt",
+    "rt_xrt": _PACKAGE / "native" / "rt_xrt",
     "card": _PACKAGE / "native" / "card",
 }
 """Folders of the run-time library: below `runtime`, and where they come from."""

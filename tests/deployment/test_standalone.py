@@ -17,7 +17,9 @@ from torch.utils._pytree import tree_leaves
 
 import fpga_dynamo
 from fpga_dynamo.tools import zoo
+from fpga_dynamo.tools.emulate import ROUTES
 from tests.deployment.deployment_kit import Encoder, SmallCnn
+from tests.emulate.hosts_kit import HEADERS, emulate, environment
 from tests.marks import EXTENDED
 
 pytestmark = [*EXTENDED, pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")]
@@ -25,8 +27,7 @@ pytestmark = [*EXTENDED, pytest.mark.skipif(shutil.which("g++") is None, reason=
 
 def built(directory: Path, *flags: str) -> Path:
     """`main` of an exported model. The environment has PATH alone, which g++ finds its own parts by."""
-    sources = [*directory.glob("runtime/rt/*.cpp"), *directory.glob("runtime/card/*.cpp")]
-    files = [str(path) for path in sources if path.name != "xrt_device.cpp"]
+    files = [str(path) for folder in ("rt", "card") for path in directory.glob(f"runtime/{folder}/*.cpp")]
     command = ["g++", "-std=c++17", "-O1", "-pthread", *flags, "-Iruntime/rt", "-Iruntime/card", "main.cpp", *files]
     path = {"PATH": os.environ["PATH"]}
     subprocess.run([*command, "-ldl", "-o", "main"], cwd=directory, env=path, check=True)
@@ -133,6 +134,33 @@ def test_mistakes_are_one_sentence(program: Path, tmp_path: Path) -> None:
         assert done.stderr.startswith("main: ") and done.stderr.count("\n") == 1
         assert sentence in done.stderr
     assert run(program, directory, *files).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+@pytest.mark.skipif(not HEADERS.is_file(), reason=f"no {HEADERS}: apt-get install libxrt-dev")
+def test_over_xrt(tmp_path: Path) -> None:
+    """The device of XRT, built by CMake, over both routes of XRT's emulation."""
+    x = torch.randn(1, 3, 8, 8)
+    directory = fpga_dynamo.export(SmallCnn().eval(), (x,), tmp_path / "model")
+    expected = fpga_dynamo.load(directory)(x)
+    x.numpy().tofile(tmp_path / "in.bin")
+    settings = ("-B", "build", "-DFD_XRT=ON", "-DCMAKE_BUILD_TYPE=Debug")
+    for command in (("cmake", *settings), ("cmake", "--build", "build", "--target", "main")):
+        subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, check=True)
+    files = [str(tmp_path / name) for name in ("in.bin", "a", "b")]
+    words = (str(directory / "build/main"), "--model", str(directory), *files)
+    for route in ROUTES:
+        done = emulate(route, *words, folder=tmp_path, FPGA_DYNAMO_DRIVER="xrt")
+        assert (done.returncode, done.stderr) == (0, "")
+        for name, key in (("a", "logits"), ("b", "turned")):
+            assert np.array_equal(np.fromfile(tmp_path / name, np.float32), expected[key].numpy().flatten())
+            (tmp_path / name).unlink()
+    # Without a card and its emulation, a failure of XRT is a sentence.
+    alone = subprocess.run(
+        words, env=environment(FPGA_DYNAMO_DRIVER="xrt"), capture_output=True, text=True, check=False
+    )
+    assert alone.returncode == 2
+    assert alone.stderr.startswith("main: ") and alone.stderr.count("\n") == 1
 
 
 def test_under_sanitizers(tmp_path: Path) -> None:
