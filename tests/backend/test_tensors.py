@@ -210,7 +210,11 @@ def test_an_lstm_within_autocast_gives_eager_s_types(wanted: bool) -> None:
             return model(x)[0]
 
     with torch.no_grad():
-        answer, expected = on_card(function)(x), function(x)
+        try:
+            expected = function(x)
+        except RuntimeError as error:
+            pytest.skip(f"eager mode's oneDNN has no bfloat16 LSTM on this CPU: {error}")
+        answer = on_card(function)(x)
     assert answer.dtype is expected.dtype is torch.bfloat16
     torch.testing.assert_close(answer, expected, rtol=0.02, atol=0.02)
 
