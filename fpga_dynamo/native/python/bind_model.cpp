@@ -16,7 +16,7 @@ struct given_tensor {
     shape sizes, strides;
     uint64_t address;
     fd_tensor view() const {
-        const fd::dtype* type = fd::dtype_of(dtype);
+        const fd::dtype_info* type = fd::dtype_of(dtype);
         if (!type) throw fd::invalid_argument("no input or output of a model has dtype '" + dtype + "'");
         return {type->code, static_cast<int32_t>(sizes.size()), sizes.data(), strides.data(),
                 reinterpret_cast<void*>(address)};

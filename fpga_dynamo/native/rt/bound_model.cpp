@@ -83,7 +83,7 @@ private:
 
     bound_slot slot_of(const slot_description& given, slot_list& list, uint64_t arena_bytes) {
         bound_slot made{view(given.view), all(given.strides), false, 0};
-        const dtype& type = *model_.values[given.view.value].type;
+        const dtype_info& type = *model_.values[given.view.value].type;
         const auto count = static_cast<uint64_t>(elements_of(made.view.shape));
         const int64_t span = span_of(made.view.shape, made.strides);
         if (span < 0 || static_cast<uint64_t>(span) > count) damaged("a slot with gaps between its elements");

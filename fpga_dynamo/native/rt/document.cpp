@@ -14,15 +14,15 @@ namespace {
 
 using card_model::json::value;
 
-constexpr std::array<dtype, 9> DTYPES{{{"float32", FD_FLOAT32, element::float32},
-                                       {"float16", FD_FLOAT16, element::two_bytes},
-                                       {"bfloat16", FD_BFLOAT16, element::two_bytes},
-                                       {"int64", FD_INT64, element::int64},
-                                       {"int32", FD_INT32, element::int32},
-                                       {"int8", FD_INT8, element::byte},
-                                       {"uint8", FD_UINT8, element::byte},
-                                       {"bool", FD_BOOL, element::boolean},
-                                       {"complex64", FD_COMPLEX64, element::complex64}}};
+constexpr std::array<dtype_info, 9> DTYPES{{{"float32", FD_FLOAT32, element::float32},
+                                            {"float16", FD_FLOAT16, element::two_bytes},
+                                            {"bfloat16", FD_BFLOAT16, element::two_bytes},
+                                            {"int64", FD_INT64, element::int64},
+                                            {"int32", FD_INT32, element::int32},
+                                            {"int8", FD_INT8, element::byte},
+                                            {"uint8", FD_UINT8, element::byte},
+                                            {"bool", FD_BOOL, element::boolean},
+                                            {"complex64", FD_COMPLEX64, element::complex64}}};
 
 [[noreturn]] void damaged(const std::string& what) { throw invalid_model("model.json is damaged: " + what); }
 
@@ -85,9 +85,9 @@ public:
     }
 
 private:
-    static const dtype* type(const value& given) {
+    static const dtype_info* type(const value& given) {
         const std::string& name = given.as_string("dtype");
-        const dtype* found = dtype_of(name);
+        const dtype_info* found = dtype_of(name);
         if (!found) damaged("there is no dtype '" + name.substr(0, 40) + "'");
         return found;
     }
@@ -247,13 +247,15 @@ void check_version(const value& root) {
 
 }  // namespace
 
-const dtype* dtype_of(const std::string& name) {
-    const auto* found = std::find_if(DTYPES.begin(), DTYPES.end(), [&](const dtype& one) { return name == one.name; });
+const dtype_info* dtype_of(const std::string& name) {
+    const auto* found = std::find_if(DTYPES.begin(), DTYPES.end(),
+                                     [&](const dtype_info& one) { return name == one.name; });
     return found == DTYPES.end() ? nullptr : found;
 }
 
-const dtype* dtype_of(fd_dtype code) {
-    const auto* found = std::find_if(DTYPES.begin(), DTYPES.end(), [&](const dtype& one) { return code == one.code; });
+const dtype_info* dtype_of(fd_dtype code) {
+    const auto* found = std::find_if(DTYPES.begin(), DTYPES.end(),
+                                     [&](const dtype_info& one) { return code == one.code; });
     return found == DTYPES.end() ? nullptr : found;
 }
 

@@ -16,19 +16,19 @@ namespace fd {
 constexpr uint64_t FORMAT_VERSION = 1;
 constexpr uint64_t BEAT_BYTES = 64;
 
-struct dtype {
+struct dtype_info {
     const char* name;
     fd_dtype code;
     element kind;
     size_t bytes() const { return tensor_bytes(kind); }
 };
 // Null for a name or number that is no dtype of a tensor.
-const dtype* dtype_of(const std::string& name);
-const dtype* dtype_of(fd_dtype code);
+const dtype_info* dtype_of(const std::string& name);
+const dtype_info* dtype_of(fd_dtype code);
 
 // A tensor in the host's memory that tasks pass on; `elements` lie one after the other.
 struct value_description {
-    const dtype* type;
+    const dtype_info* type;
     number elements;
 };
 

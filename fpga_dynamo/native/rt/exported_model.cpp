@@ -31,7 +31,7 @@ void check_file(const mapped_file& file, const file_description& expected, bool 
 // One tensor of a call: dtype, dimensions and sizes as the model has them, strides that are possible.
 void check_tensor(const fd_tensor& given, const model::port& wanted, const std::string& who) {
     if (given.dtype != wanted.type->code) {
-        const dtype* found = dtype_of(given.dtype);
+        const dtype_info* found = dtype_of(given.dtype);
         throw invalid_argument(who + " must be " + wanted.type->name + ", not " +
                                (found ? found->name : "dtype " + std::to_string(given.dtype)));
     }

@@ -30,7 +30,7 @@ public:
     // What an input or output looks like: sizes of -1 change from call to call.
     struct port {
         std::string name;
-        const dtype* type;
+        const dtype_info* type;
         std::vector<int64_t> shape, strides;
     };
     const std::vector<port>& inputs() const { return inputs_; }
