@@ -107,6 +107,7 @@ def test_what_is_measured_is_the_recipe_that_comes_along(platform: str) -> None:
     sizes = dataclasses.asdict(sizes_of(platform))
     del given["ENGINE_URAM"]
     assert sizes.pop("element_bytes") == 1 << int(given.pop("ENGINE_ELEMENT"))
+    assert sizes.pop("intervals") == (), "those that synthesis achieved: none here"
     assert {f"ENGINE_{name.upper()}": str(int(value)) for name, value in sizes.items()} == given
 
 
