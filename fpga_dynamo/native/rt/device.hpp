@@ -43,8 +43,8 @@ public:
                                                 const launch_memory& memory) = 0;
 };
 
-// The card `index` with the xclbin loaded, shared by all models of the process that want the same. uuid: what the
-// xclbin's must be. Throws std::exception, model_error if the file is another.
-std::shared_ptr<device> open_device(const std::string& xclbin, const std::string& uuid, unsigned index);
+// The card `index` with the xclbin at `path` loaded, shared by all models of the process that want the same. uuid: what
+// the xclbin's must be. Throws std::exception, model_error if the file is another.
+std::shared_ptr<device> open_device(const std::string& path, const std::string& uuid, unsigned index);
 
 }  // namespace fd

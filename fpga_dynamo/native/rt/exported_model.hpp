@@ -54,7 +54,7 @@ private:
 
     std::shared_ptr<const weights> read_weights(const std::string& path, bool checked) const;
     std::shared_ptr<const bound_model> bound_for(const shapes& sizes);
-    shapes check_inputs(const fd_tensor* inputs, size_t count) const;
+    shapes check_inputs(const fd_tensor* given, size_t count) const;
     std::vector<port> ports(const std::vector<port_description>& given) const;
     std::unique_ptr<call_state> take_state();
     void give_state(std::unique_ptr<call_state> state);

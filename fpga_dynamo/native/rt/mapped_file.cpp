@@ -14,29 +14,28 @@ namespace fd {
 
 namespace {
 
-model_error cannot_read(const std::string& path) {
-    return invalid_model("'" + path + "' cannot be read: " + std::strerror(errno));
+model_error cannot_read(const std::string& path, int reason) {
+    return invalid_model("'" + path + "' cannot be read: " + std::strerror(reason));
 }
 
 }  // namespace
 
 mapped_file::mapped_file(const std::string& path) : path_(path) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) throw cannot_read(path);
+    if (file < 0) throw cannot_read(path, errno);
     struct stat about{};
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
-        if (S_ISDIR(about.st_mode)) errno = EISDIR;
-        const model_error error = cannot_read(path);
+        const int reason = S_ISDIR(about.st_mode) ? EISDIR : errno;
         close(file);
-        throw error;
+        throw cannot_read(path, reason);
     }
     bytes_ = static_cast<uint64_t>(about.st_size);
     if (bytes_) {
         void* memory = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file, 0);
         if (memory == MAP_FAILED) {
-            const model_error error = cannot_read(path);
+            const int reason = errno;
             close(file);
-            throw error;
+            throw cannot_read(path, reason);
         }
         data_ = static_cast<uint8_t*>(memory);
     }
