@@ -267,7 +267,7 @@ def script(given: Sequence[RandomLayer], source: Grid, seed: int, options: Mappi
     lines = "\n".join(f"    {step!r}," for step in given)
     return (
         f"# Found by fpga-dynamo fuzz --dtype int8:\n# {message}\nimport torch\n\n"
-        f"from fpga_dynamo.testing.quantised import Step, check\n\n"
+        f"from fpga_dynamo.testing.quantised import RandomLayer, check\n\n"
         f"steps = [\n{lines}\n]\ncheck(steps, {source!r}, {seed}, {dict(options)!r})\n"
         'print("eager\'s bits")\n'
     )

@@ -171,6 +171,7 @@ def _say(sentence: str) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    import fpga_dynamo.plotting  # noqa: F401 - a missing matplotlib is an error before anything is read
     from fpga_dynamo.tools.soc.report import write_report
 
     _console.print(f"wrote {write_report(arguments.folder, arguments.figures)}", highlight=False, markup=False)
