@@ -31,7 +31,7 @@ class Loud(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = torch.relu(self.good(x))
-        return self.bad(y - 3 * y[:, :4].repeat(1, 4))
+        return self.bad(torch.addcmul(y, y[:, :4].repeat(1, 4), y.new_full((), 3.0), value=-1.0))  # a float32 operator
 
 
 def inputs() -> list[Tensor]:
