@@ -19,6 +19,8 @@ IMPORT_ONLY = {"__init__.py", "after_torch.py"}
 """They import on first use, and compute nothing."""
 ON_REQUEST = {"plotting.py"}
 """Only pictures import it."""
+DEVICE = PACKAGE / "device"
+"""`import torch` loads it (entry point `torch.backends`); the compiler imports nothing of it."""
 
 COMPILE = """
 import sys
@@ -74,7 +76,7 @@ def test_whatever_a_compilation_imports_counts(xclbin: str, tmp_path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     files = {Path(line) for line in done.stdout.splitlines()}
-    missing = {file for file in files if not is_covered(file)}
+    missing = {file for file in files if not is_covered(file) and file.parent != DEVICE}
     assert PACKAGE / "cache" / "keys.py" in files and {file.name for file in missing} <= IMPORT_ONLY, sorted(missing)
 
 

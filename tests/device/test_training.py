@@ -18,21 +18,23 @@ Optimizer = Callable[[Iterable[Tensor]], torch.optim.Optimizer]
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9),
-    # With the default eps, the first steps divide rounding errors by their own size.
-    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, eps=1e-4),
+    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3),
 }
+NETWORKS: dict[str, tuple[type[nn.Module], type[nn.Module]]] = {
+    "smooth": (nn.Tanh, nn.AvgPool2d),
+    "relu": (nn.ReLU, nn.MaxPool2d),
+}
+"""Activation and pooling of a CNN, by name."""
 
 
-def losses(device: str, dtype: torch.dtype, optimizer: Optimizer, compiled: bool = False) -> Tensor:
-    """Of STEPS steps on handwritten digits.
-
-    The network is smooth: at the kinks of ReLU and maximum pooling, float32 on the CPU leaves float64 behind, too.
-    """
+def losses(device: str, dtype: torch.dtype, network: str, optimizer: Optimizer, compiled: bool = False) -> Tensor:
+    """Of STEPS steps on handwritten digits."""
     pictures, labels = load_digits(return_X_y=True)
     images, classes = torch.tensor(pictures / 16, dtype=dtype).view(-1, 1, 8, 8), torch.tensor(labels)
+    activation, pooling = NETWORKS[network]
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(8, 16, 3, padding=1), nn.Tanh(),
+        nn.Conv2d(1, 8, 3, padding=1), activation(), pooling(2), nn.Conv2d(8, 16, 3, padding=1), activation(),
         nn.Flatten(), nn.Linear(256, 10),
     ).to(device, dtype)  # fmt: skip
     update = optimizer(model.parameters())
@@ -50,12 +52,15 @@ def losses(device: str, dtype: torch.dtype, optimizer: Optimizer, compiled: bool
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_training_follows_float64(name: str, compiled: bool) -> None:
-    reference = losses("cpu", torch.float64, OPTIMIZERS[name])
-    result = losses("fpga", torch.float32, OPTIMIZERS[name], compiled)
+def test_training_follows_float64(name: str, network: str, compiled: bool) -> None:
+    """Within 1e-5, or twice what float32 is off on the CPU: Adam on ReLU and maximum pooling exceeds 1e-5 there, too."""
+    reference = losses("cpu", torch.float64, network, OPTIMIZERS[name])
+    result = losses("fpga", torch.float32, network, OPTIMIZERS[name], compiled)
+    own = losses("cpu", torch.float32, network, OPTIMIZERS[name])
     assert reference[-1] < reference[0] * 0.7
-    assert (result - reference).abs().max() < 1e-5
+    assert (result - reference).abs().max() <= max(1e-5, 2 * float((own - reference).abs().max()))
 
 
 def test_memory_stays_constant_over_steps() -> None:
