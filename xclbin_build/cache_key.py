@@ -48,7 +48,7 @@ def path_of(design: str, target: str, isa: str, plan: str) -> Path:
     """
     tool = [target]
     if target in EMULATED:
-        compiler = gxx.find_compiler()
+        compiler = gxx.find_compiler(isas.architecture(isa))
         tool = [*compiler.command, compiler.version, isa, plan]
     return xclbin_path(f"{design}-{digest(tool)}")
 

@@ -39,6 +39,7 @@ def export(
     dynamic_shapes: Any = None,
     dtype: str | torch.dtype | None = None,
     options: Mapping[str, Any] | None = None,
+    isa: str | None = None,
 ) -> Path:
     """Writes `model` as a directory that a C++ compiler builds, and that runs without Python and PyTorch.
 
@@ -48,6 +49,8 @@ def export(
     dtype: float32, float16 or bfloat16 for all floating-point parameters and inputs. None leaves them as they are.
     options: the xclbin, platform or recipe, and how a graph is lowered; see :class:`fpga_dynamo.Options`. The default
     of ``partition`` is ``greedy`` here.
+    isa: instruction set that the emulator's kernels are compiled for, such as ``aarch64`` or ``x86-64-v3``; None is
+    that of this machine.
 
     The directory has the program, its weights, the xclbin, and sources that build into a library and an example. Its
     README.md lists the files. A directory that an earlier export wrote is replaced. Returns its path.
@@ -59,13 +62,15 @@ def export(
     parsed = Options.parse({"partition": "greedy", **(options or {})})
     if parsed.verify or parsed.granularity != "launch":
         raise ExportError("options 'verify' and 'granularity' have no effect on an exported model; leave them out")
+    if isa is not None and parsed.xclbin is not None:
+        raise ExportError(f"isa '{isa}' has no effect on option 'xclbin', whose kernels are compiled; leave one out")
     program = exported_program(model, args, kwargs, dynamic_shapes, dtype)
     name = type(model).__name__ if isinstance(model, torch.nn.Module) else "a program of torch.export"
     if isinstance(model, (str, Path)):
         name = Path(model).name
     graph = capture_program(program, name)
     examples = [*program.state_dict.values()]
-    xclbin = xclbin_path(with_recipe(parsed, graph.module, examples))
+    xclbin = xclbin_path(with_recipe(parsed, graph.module, examples), isa)
     files = _lowered_files(graph, parsed, xclbin)
     _write(path, files, xclbin)
     return path

@@ -40,6 +40,9 @@ def add_command(
         metavar="key=value",
         help="option of the backend; repeatable",
     )
+    export.add_argument(
+        "--isa", help="instruction set of the machine that runs the kernels: aarch64, x86-64-v3, ... (this machine's)"
+    )
     export.set_defaults(action=lambda arguments: _export(arguments, options(arguments)))
 
 
@@ -51,7 +54,7 @@ def _export(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
         model, inputs, dtype = _loaded(arguments)
     elif dtype == "int8":
         raise FpgaError("--dtype int8 quantizes a module, and a .pt2 file is a finished program; leave it out")
-    path = export(model, inputs, arguments.output, dtype=dtype, options=options)
+    path = export(model, inputs, arguments.output, dtype=dtype, options=options, isa=arguments.isa)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     print(f"wrote {path}: {size / 1e6:.1f} MB, {(path / 'weights.bin').stat().st_size / 1e6:.1f} MB of them weights")
     print(f"{path / 'README.md'} says how it is built and run")

@@ -3,6 +3,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 namespace fpga {
 
 // Lanes of the CPU's registers. A vec16 is made of parts of that size: g++ keeps wider vectors in memory, with which a
@@ -106,9 +110,13 @@ FPGA_INLINE ivec16 lane_numbers() {
 FPGA_INLINE bool any(const ivec16& mask) {
     native_int parts = mask.part[0];
     UNROLL for (int p = 1; p < PARTS; p++) parts |= mask.part[p];
+#if defined(__aarch64__)
+    return vmaxvq_u32((uint32x4_t)parts) != 0;
+#else
     int32_t set = 0;
     for (int i = 0; i < NATIVE_LANES; i++) set |= parts[i];
     return set != 0;
+#endif
 }
 
 // A part whose lane i is lane first + i * halves / 2 of x and then y, which go round. They lie in two parts at most.
@@ -197,7 +205,9 @@ FPGA_INLINE void store(memory_native* parts, const vec16& x) { EACH_PART parts[p
 
 // A part of patterns of 16 bits, one a lane. Without being told the instruction, g++ 12 widens halves and joins them.
 FPGA_INLINE native_int load_part_of_halves(const memory_halves* from) {
-#if defined(__clang__) || !defined(__SSE4_1__)
+#if defined(__aarch64__)
+    return (native_int)vmovl_u16((uint16x4_t)*from);
+#elif defined(__clang__) || !defined(__SSE4_1__)
     return __builtin_convertvector(*from, native_int);
 #elif defined(__AVX512F__)
     typedef int16_t operand __attribute__((vector_size(32)));
@@ -237,7 +247,7 @@ FPGA_INLINE vec16 load_bf16(const memory_half* from) {
 #endif
 
 // 16 numbers of binary16, where an instruction widens them.
-#if defined(__AVX512F__) || defined(__F16C__)
+#if defined(__AVX512F__) || defined(__F16C__) || defined(__aarch64__)
 #define FPGA_LOAD_F16
 FPGA_INLINE vec16 load_f16(const memory_half* from) {
     typedef int16_t patterns __attribute__((vector_size(2 * NATIVE_LANES), aligned(2), may_alias));
@@ -246,6 +256,8 @@ FPGA_INLINE vec16 load_f16(const memory_half* from) {
 #if defined(__AVX512F__)
     constexpr int CURRENT_ROUNDING = 4;
     OF_PARTS(vec16, __builtin_ia32_vcvtph2ps512_mask((operand)parts[p], native_float{}, -1, CURRENT_ROUNDING));
+#elif defined(__aarch64__)
+    OF_PARTS(vec16, (native_float)vcvt_f32_f16((float16x4_t)(operand)parts[p]));
 #else
     OF_PARTS(vec16, __builtin_ia32_vcvtph2ps256((operand)parts[p]));
 #endif

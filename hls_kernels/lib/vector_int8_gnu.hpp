@@ -83,6 +83,9 @@ FPGA_INLINE native_int multiply_pairs(const native_int& a, const native_int& b) 
     return (native_int)__builtin_ia32_pmaddwd256((native_pairs)a, (native_pairs)b);
 #elif defined(__SSE2__) && !defined(__AVX512F__)
     return (native_int)__builtin_ia32_pmaddwd128((native_pairs)a, (native_pairs)b);
+#elif defined(__aarch64__)
+    const int16x8_t x = (int16x8_t)a, y = (int16x8_t)b;
+    return (native_int)vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
 #else
     return ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
 #endif
@@ -138,7 +141,11 @@ typedef uint8_t memory_bytes __attribute__((vector_size(NATIVE_LANES), aligned(1
 
 // A part of bytes, one a lane. Without being told the instruction, g++ 12 widens halves of halves and joins them.
 FPGA_INLINE native_int widened_part(const uint8_t* from) {
-#if defined(__clang__) || !defined(__SSE4_1__)
+#if defined(__aarch64__)
+    uint32_t four;
+    std::memcpy(&four, from, sizeof four);
+    return (native_int)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
+#elif defined(__clang__) || !defined(__SSE4_1__)
     return __builtin_convertvector((native_bytes) * reinterpret_cast<const memory_bytes*>(from), native_int);
 #else
     typedef char operand __attribute__((vector_size(16)));
@@ -204,6 +211,10 @@ FPGA_INLINE void narrow_bytes(uint8_t* to, const ivec16& x) {
     typedef char result __attribute__((vector_size(16)));
     const result r = __builtin_ia32_pmovdb512_mask(x.part[0], result{}, -1);
     std::memcpy(to, &r, sizeof r);
+#elif defined(__aarch64__)
+    const uint16x8_t low = vuzp1q_u16((uint16x8_t)x.part[0], (uint16x8_t)x.part[1]);
+    const uint16x8_t high = vuzp1q_u16((uint16x8_t)x.part[2], (uint16x8_t)x.part[3]);
+    vst1q_u8(to, vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high));
 #else
     EACH_PART {
         *reinterpret_cast<memory_bytes*>(to + p * NATIVE_LANES) = __builtin_convertvector((native_uint)x.part[p],

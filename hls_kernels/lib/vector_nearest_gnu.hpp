@@ -142,6 +142,8 @@ FPGA_INLINE half_int nearest_of(const native_double& x) {
 #elif defined(__SSE2__)
     const native_int both = (native_int)__builtin_ia32_cvtpd2dq(x);
     return __builtin_shufflevector(both, both, 0, 1);
+#elif defined(__aarch64__)
+    return (half_int)vqmovn_s64(vcvtnq_s64_f64((float64x2_t)x));
 #else
     half_int r;
     for (int i = 0; i < NATIVE_LANES / 2; i++) r[i] = static_cast<int32_t>(__builtin_rint(x[i]));

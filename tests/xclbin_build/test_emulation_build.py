@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,18 @@ from xclbin_build import RecipeError, ToolchainError, XclbinError, read
 from xclbin_build.axlf import Section
 from xclbin_build.build import load_design
 from xclbin_build.flow import vitis
-from xclbin_build.toolchain import gxx
-from xclbin_build.toolchain.isa import _EXTENSIONS, chosen, compiler_flags, extensions, level_of, multiplies, plan_flags
+from xclbin_build.toolchain import elf, gxx
+from xclbin_build.toolchain.compiler import find_compiler
+from xclbin_build.toolchain.isa import (
+    _EXTENSIONS,
+    architecture,
+    chosen,
+    compiler_flags,
+    extensions,
+    level_of,
+    multiplies,
+    plan_flags,
+)
 
 DATA = Path(__file__).parent / "data"
 
@@ -130,6 +141,21 @@ def test_instruction_set_can_be_chosen(tmp_path: Path) -> None:
     assert read(path).manifest["isa"] == "x86-64-v2"
     with pytest.raises(ToolchainError, match="unknown instruction set 'x86-64-v9'; did you mean 'x86-64-v"):
         xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "v9.xclbin", isa="x86-64-v9")
+
+
+def test_kernels_of_another_architecture(
+    tmp_path: Path, user_xclbin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They need its cross-compiler, and what another compiler makes is refused."""
+    assert [architecture(isa) for isa in ("x86-64", "x86-64-v4+amx", "aarch64")] == ["x86_64", "x86_64", "aarch64"]
+    kernels = read(user_xclbin).sections[Section.BITSTREAM]
+    assert not elf.fault(kernels, shared=True, architecture=platform.machine())
+    other = {"x86_64": "aarch64"}.get(platform.machine(), "x86_64")
+    assert elf.fault(kernels, architecture=other) == f"it is machine code of another architecture than {other}"
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolchainError, match=f"{other}-linux-gnu-g[+][+] was not found; install g[+][+]-{other}"):
+        find_compiler(other)
 
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])

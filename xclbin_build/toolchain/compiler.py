@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 import shlex
 import shutil
 import tempfile
@@ -27,9 +28,10 @@ class Compiler:
     version: str
 
 
-def find_compiler() -> Compiler:
-    """$CXX if set, else g++ or clang++ on PATH.
+def find_compiler(architecture: str = "") -> Compiler:
+    """$CXX if set, else g++ or clang++ on PATH, or the cross-compiler of another architecture than this machine's.
 
+    architecture: by the names of `uname -m`.
     Raises ToolchainError, which says how to install one, if none is found or it does not start.
     """
     wanted = os.environ.get("CXX", "")
@@ -38,6 +40,14 @@ def find_compiler() -> Compiler:
         if not command or not shutil.which(command[0]):
             raise ToolchainError(f"the compiler in $CXX, '{wanted}', was not found; unset CXX or name one on PATH.")
         return _probe(tuple(command))
+    if architecture not in ("", platform.machine()):
+        cross = f"{architecture}-linux-gnu-g++"
+        if shutil.which(cross):
+            return _probe((cross,))
+        raise ToolchainError(
+            f"kernels for {architecture} need a cross-compiler, and {cross} was not found; install "
+            f"g++-{architecture}-linux-gnu or set CXX."
+        )
     for name in ("g++", "clang++"):
         if shutil.which(name):
             return _probe((name,))
@@ -76,11 +86,14 @@ def shared_object(arguments: Sequence[str], output: Path) -> None:
         os.replace(partial, output)
 
 
-def check_written(compiler: Compiler, output: Path) -> bytes:
-    """The shared object that a compiler says it has written. Raises ToolchainError if it is not there or not whole."""
+def check_written(compiler: Compiler, output: Path, architecture: str = "") -> bytes:
+    """The shared object that a compiler says it has written.
+
+    Raises ToolchainError if it is not there, not whole, or of another architecture than the one that is asked for.
+    """
     try:
         data = output.read_bytes()
-        fault = elf.fault(data, shared=True)
+        fault = elf.fault(data, shared=True, architecture=architecture)
     except OSError as error:
         fault = error.strerror or str(error)
     if fault:

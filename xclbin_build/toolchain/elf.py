@@ -6,12 +6,16 @@ import struct
 
 _MAGIC = b"\x7fELF"
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
+_MACHINES = {"x86_64": 62, "aarch64": 183}
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SHARED_OBJECT = 3
 
 
-def fault(data: bytes, *, shared: bool = False) -> str:
-    """What is wrong with an ELF file, "" if nothing is. shared: it must be a shared object."""
+def fault(data: bytes, *, shared: bool = False, architecture: str = "") -> str:
+    """What is wrong with an ELF file, "" if nothing is.
+
+    shared: it must be a shared object. architecture: by the names of `uname -m`; "" and unknown ones are not checked.
+    """
     if not data:
         return "it is empty"
     if not data.startswith(_MAGIC):
@@ -20,11 +24,13 @@ def fault(data: bytes, *, shared: bool = False) -> str:
         return "it is not a 64-bit little-endian ELF file"
     if len(data) < _HEADER.size:
         return "it is cut off within its header"
-    kind, _, _, _, segments, sections, _, _, segment_bytes, segment_count, section_bytes, section_count, _ = (
+    kind, machine, _, _, segments, sections, _, _, segment_bytes, segment_count, section_bytes, section_count, _ = (
         _HEADER.unpack_from(data)
     )
     if shared and kind != _SHARED_OBJECT:
         return "it is not a shared object"
+    if _MACHINES.get(architecture, machine) != machine:
+        return f"it is machine code of another architecture than {architecture}"
     ends = [sections + section_bytes * section_count if sections else 0]
     if segment_count:
         ends.append(segments + segment_bytes * segment_count)

@@ -61,13 +61,13 @@ def build(
 ) -> Emulation:
     """Compiles `design` in the user's cache, where objects that are up to date are kept.
 
-    isa: a level of x86-64 (`x86-64-v3`), perhaps with an extension; that of the machine by default.
+    isa: a level of x86-64 (`x86-64-v3`), perhaps with an extension, or `aarch64`; that of the machine by default.
     plan: the level that tiles are planned for, by default the same; see `isa.chosen`.
     counting: processes of plain kernels count their cycles.
     sanitize: plain kernels check array bounds, shifts and divisions.
     """
-    compiler = find_compiler()
     isa, plan = isas.chosen(isa, plan)
+    compiler = find_compiler(isas.architecture(isa))
     flags = [*_FLAGS, *isas.compiler_flags(isa), *isas.plan_flags(isa, plan), *INCLUDES]
     if counting:
         flags.append("-DFPGA_COUNT_CYCLES=1")
@@ -116,7 +116,7 @@ def build(
         write(ninja, compiler.command, units, output, LINK_FLAGS, parts)
         try:
             edges = run(ninja, progress, keep_open=[lock])
-            shared_object = check_written(compiler, directory / output)
+            shared_object = check_written(compiler, directory / output, isas.architecture(isa))
         except ToolchainError:
             _forget_damaged(directory, [*(unit.object for unit in units), *parts, output])
             raise

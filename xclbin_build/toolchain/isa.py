@@ -132,9 +132,17 @@ def plan_flags(isa: str, plan: str) -> list[str]:
     return [f"-DFPGA_PLAN_LANES={lanes}", f"-DFPGA_PLAN_REGISTERS={registers}"]
 
 
+def architecture(isa: str) -> str:
+    """The architecture of an instruction set, by the names of `uname -m`."""
+    return "x86_64" if level(isa) in (BASELINE, *_LEVELS) else isa
+
+
 def checked(isa: str) -> str:
-    """`isa` if it is a level of x86-64, perhaps with an extension, or that of the machine, else a ToolchainError."""
-    known = [BASELINE, *_LEVELS, *_EXTENSIONS, host_isa()]
+    """`isa` if it is a level of x86-64, perhaps with an extension, aarch64, or that of the machine.
+
+    Raises ToolchainError for an unknown one.
+    """
+    known = [*_PLANS, *_EXTENSIONS, host_isa()]
     if isa not in known:
         raise ToolchainError(f"unknown instruction set '{isa}'; {did_you_mean(isa, known)}")
     return isa

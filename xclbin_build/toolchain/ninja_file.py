@@ -84,7 +84,7 @@ def write(
     ]
     if parts:
         lines += [
-            f"objcopy = {ninja_value(_objcopy())}",
+            f"objcopy = {ninja_value(_objcopy(compiler))}",
             "",
             "rule part",
             f"  command = sh {_SCRIPT_NAME} $out $cxx -r -nostdlib -Wl,--force-group-allocation $in -o $out && "
@@ -116,8 +116,10 @@ def write(
     write_changed(path, "\n".join(lines))
 
 
-def _objcopy() -> str:
-    found = shutil.which("objcopy")
+def _objcopy(compiler: Sequence[str]) -> str:
+    """The compiler's own objcopy, which knows its architecture."""
+    answer = process.run([*compiler, "-print-prog-name=objcopy"], timeout=process.time_limit(), errors=False)
+    found = shutil.which(answer.output.strip())
     if found is None:
         raise ToolchainError("two kernels of your own in one xclbin need objcopy; install binutils.")
     return shlex.quote(found)

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -65,7 +66,8 @@ struct dtype_of_type<bool> {
 
 template <typename T>
 tensor tensor_of(T* data, std::vector<int64_t> shape) {
-    return {dtype_of_type<T>::value, std::move(shape), data};
+    using element = std::remove_const_t<T>;  // inputs are only read
+    return {dtype_of_type<element>::value, std::move(shape), const_cast<element*>(data)};
 }
 
 // Bytes of an element.

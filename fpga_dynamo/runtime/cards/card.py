@@ -211,26 +211,27 @@ def _open_card(name: str, index: int, path: Path, target: Target, former: Card |
     return fresh
 
 
-def xclbin_path(options: Options) -> Path:
+def xclbin_path(options: Options, isa: str | None = None) -> Path:
     """The xclbin of the options; built from their recipe and cached per user if they name none.
 
+    isa: instruction set that its kernels are compiled for, by default as of ``xclbin_build.cached``.
     Raises :class:`XclbinError` if it cannot be built.
     """
     if options.xclbin is not None:
         return Path(options.xclbin)
-    path = _built(options.recipe, options.platform)
+    path = _built(options.recipe, options.platform, isa)
     if not path.exists():  # the cache may be deleted at any time
         _built.cache_clear()
-        path = _built(options.recipe, options.platform)
+        path = _built(options.recipe, options.platform, isa)
     return path
 
 
 @functools.cache
-def _built(recipe: str | None, platform: str | None) -> Path:
+def _built(recipe: str | None, platform: str | None, isa: str | None) -> Path:
     # Once per process: looking whether sources have changed takes longer than compiling a small model.
     try:
         what = f"the emulator's xclbin, first time only (recipe {recipes.chosen(recipe, platform)})"
-        return xclbin_build.cached(recipe, "emu", platform=platform, show=shown(what))
+        return xclbin_build.cached(recipe, "emu", platform=platform, isa=isa, show=shown(what))
     except xclbin_build.BuildError as error:
         raise XclbinError(str(error)) from error
 
