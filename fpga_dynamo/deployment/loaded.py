@@ -55,6 +55,10 @@ class LoadedModel:
         Raises ValueError for inputs that the model does not accept, DeviceError for a launch that failed.
         """
         tensors = [torch.as_tensor(given) for given in self._nesting.flat(args, kwargs)]
+        return self._nesting.nested(self.run(tensors))
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The tensors of `outputs` for those of `inputs`. Raises as a call does."""
         given = [_row(tensor) for tensor in tensors]
         layouts = self._fixed
         if len(layouts) < len(self._outputs):
@@ -64,7 +68,7 @@ class LoadedModel:
             for (shape, strides), dtype in zip(layouts, self._outputs, strict=True)
         ]
         self._model.run(given, [_row(result) for result in results])
-        return self._nesting.nested(results)
+        return results
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Takes other parameters and buffers, as a module does; calls under way end with the old ones.

@@ -1,0 +1,269 @@
+"""The queue of calls and the replicas that answer them. A replica that ends is started again."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.serving.metrics import Metrics
+from fpga_dynamo.serving.replica import ExportedModel, OpenModel, run_replica
+from fpga_dynamo.serving.tensors import Port, Tensor, joined_rows, split_rows
+
+log = logging.getLogger(__name__)
+
+_RESTART_S = 1.0
+_GRACE_S = 10.0
+_MOST_ATTEMPTS = 2
+
+Ports = tuple[list[Port], list[Port]]
+
+
+class UnavailableError(Exception):
+    """A call that no replica could answer; the message is one sentence."""
+
+
+class RefusedError(Exception):
+    """A call whose inputs the model refuses; the message is one sentence."""
+
+
+@dataclass
+class Call:
+    """A call that waits or runs. attempts: replicas that have ended in the middle of it."""
+
+    model: str
+    inputs: list[Tensor]
+    answer: Future[list[Tensor]] = field(default_factory=Future)
+    attempts: int = 0
+
+    def joins(self, other: Call) -> bool:
+        """Whether the rows of both can be inputs of one call."""
+        return self.model == other.model and all(
+            mine.shape[1:] == theirs.shape[1:] for mine, theirs in zip(self.inputs, other.inputs, strict=True)
+        )
+
+    @property
+    def rows(self) -> int:
+        return self.inputs[0].shape[0]
+
+
+class Pool:
+    """Replicas of all models.
+
+    directories: by the model's name. devices: of the replicas, in turn. most_rows: of dynamic batching; 1
+    switches batching off. most_waiting: calls in the queue, beyond which a call is refused. timeout: seconds of a launch.
+    """
+
+    def __init__(
+        self,
+        directories: Mapping[str, str],
+        *,
+        replicas: int,
+        devices: Sequence[int],
+        most_rows: int,
+        most_waiting: int,
+        timeout: float,
+        metrics: Metrics,
+        open_model: OpenModel = ExportedModel,
+    ) -> None:
+        self._settings = (dict(directories), timeout, open_model)
+        self._devices = [devices[i % len(devices)] for i in range(replicas)]
+        self._most_rows, self._most_waiting, self._timeout = most_rows, most_waiting, timeout
+        self._metrics = metrics
+        self._context = multiprocessing.get_context("spawn")
+        self._waiting: deque[Call] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._ready = 0
+        self._threads: list[threading.Thread] = []
+        self.models: dict[str, Ports] = {}
+
+    @property
+    def ready(self) -> int:
+        """Replicas that answer calls."""
+        return self._ready
+
+    def start(self) -> None:
+        """Starts all replicas. Raises FpgaError, with its sentence, if one of them cannot open a model."""
+        started = [self._spawn(device) for device in self._devices]
+        try:
+            for process, connection in started:
+                self.models = self._opened(process, connection)
+        except FpgaError:
+            for process, _ in started:
+                process.kill()
+            raise
+        for (process, connection), device in zip(started, self._devices, strict=True):
+            thread = threading.Thread(target=self._keep, args=(process, connection, device), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def batches(self, model: str) -> bool:
+        """Whether calls of a model are joined: the first dimension of each input and output changes."""
+        return self._most_rows > 1 and all(port.shape[:1] == (-1,) for ports in self.models[model] for port in ports)
+
+    def submit(self, model: str, inputs: list[Tensor]) -> Future[list[Tensor]]:
+        """Puts a call into the queue. Raises UnavailableError if the queue is full or no replica is there."""
+        call = Call(model, inputs)
+        with self._changed:
+            if not self._ready or self._closing:
+                raise UnavailableError("no replica is ready; try again")
+            if len(self._waiting) >= self._most_waiting:
+                raise UnavailableError(f"{len(self._waiting)} requests are waiting; try again")
+            self._waiting.append(call)
+            self._changed.notify()
+        return call.answer
+
+    def close(self) -> None:
+        """Ends the replicas. Calls that still wait are refused."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_GRACE_S)
+        self._refuse_waiting("the server is shutting down")
+
+    def _spawn(self, device: int) -> tuple[BaseProcess, Connection]:
+        directories, timeout, open_model = self._settings
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=run_replica, args=(theirs, directories, device, timeout, open_model), daemon=True
+        )
+        process.start()
+        theirs.close()  # so that the end of the process is seen
+        return process, ours
+
+    def _opened(self, process: BaseProcess, connection: Connection) -> dict[str, Ports]:
+        try:
+            about = connection.recv()
+        except (EOFError, OSError) as error:
+            process.join(_GRACE_S)
+            raise FpgaError(f"a replica ended with status {process.exitcode} before it was ready") from error
+        if isinstance(about, str):
+            raise FpgaError(about)
+        return dict(about)
+
+    def _keep(self, process: BaseProcess, connection: Connection, device: int) -> None:
+        """What the thread of a replica does: runs calls, and starts another process where one has ended."""
+        while True:
+            self._count_ready(1)
+            try:
+                self._answer_calls(connection)
+            except (EOFError, OSError, TimeoutError) as error:
+                log.warning("replica %s on device %s ended (%s)", process.pid, device, error or "end of file")
+            self._count_ready(-1)
+            connection.close()
+            if not self._closing:
+                process.kill()
+            process.join(_GRACE_S)
+            while not self._closing:
+                self._metrics.restarts.inc()
+                process, connection = self._spawn(device)
+                try:
+                    self._opened(process, connection)
+                    break
+                except FpgaError as error:
+                    log.warning("a replica on device %s cannot start: %s", device, error)
+                    connection.close()
+                    process.join(_GRACE_S)
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._closing, _RESTART_S)
+            else:
+                return
+
+    def _count_ready(self, change: int) -> None:
+        with self._changed:
+            self._ready += change
+            self._metrics.replicas.set(self._ready)
+            none_left = not self._ready
+        if none_left:
+            self._refuse_waiting("no replica is ready; try again")
+
+    def _refuse_waiting(self, sentence: str) -> None:
+        with self._changed:
+            calls = list(self._waiting)
+            self._waiting.clear()
+        for call in calls:
+            if call.answer.set_running_or_notify_cancel():
+                call.answer.set_exception(UnavailableError(sentence))
+
+    def _answer_calls(self, connection: Connection) -> None:
+        """Runs calls until the pool closes. Raises EOFError, OSError or TimeoutError when the replica is gone."""
+        while True:
+            calls = self._take()
+            if not calls:
+                return
+            try:
+                answers = self._run(connection, calls)
+            except (EOFError, OSError, TimeoutError):
+                self._retry(calls)
+                raise
+            for call, answer in zip(calls, answers, strict=True):
+                if isinstance(answer, str):
+                    call.answer.set_exception(RefusedError(answer))
+                else:
+                    call.answer.set_result(answer)
+
+    def _take(self) -> list[Call]:
+        """The call that has waited longest, with those that can be joined to it; none when the pool closes."""
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                if not self._waiting:
+                    return []
+                taken = [self._waiting.popleft()]
+                rows, kept = taken[0].rows if taken[0].inputs and taken[0].inputs[0].shape else 0, deque[Call]()
+                joining = self.batches(taken[0].model)
+                for call in self._waiting if joining else ():
+                    if taken[0].joins(call) and rows + call.rows <= self._most_rows:
+                        taken.append(call)
+                        rows += call.rows
+                    else:
+                        kept.append(call)
+                if joining:
+                    self._waiting = kept
+                running = [call for call in taken if call.attempts or call.answer.set_running_or_notify_cancel()]
+                if running:
+                    return running
+
+    def _run(self, connection: Connection, calls: Sequence[Call]) -> Sequence[list[Tensor] | str]:
+        """Answers of calls, which are joined if there are several."""
+        model = calls[0].model
+        if not self.batches(model):
+            return [self._exchange(connection, model, calls[0].inputs)]
+        rows = [call.rows for call in calls]
+        self._metrics.batch_rows.labels(model).observe(sum(rows))
+        inputs = [joined_rows(column) for column in zip(*(call.inputs for call in calls), strict=True)]
+        answer = self._exchange(connection, model, inputs)
+        if isinstance(answer, str) and sum(rows) == 1:  # most exported programs do not hold for one row
+            answer = self._exchange(connection, model, [joined_rows([tensor, tensor]) for tensor in inputs])
+        if not isinstance(answer, str):
+            return [list(column) for column in zip(*(split_rows(tensor, rows) for tensor in answer), strict=True)]
+        if len(calls) == 1:
+            return [answer]
+        return [self._run(connection, [call])[0] for call in calls]  # only some of them may be at fault
+
+    def _exchange(self, connection: Connection, model: str, inputs: list[Tensor]) -> list[Tensor] | str:
+        connection.send((model, inputs))
+        if not connection.poll(self._timeout + _GRACE_S):
+            raise TimeoutError(f"no answer within {self._timeout + _GRACE_S:.0f} s")
+        answer: list[Tensor] | str = connection.recv()
+        return answer
+
+    def _retry(self, calls: Sequence[Call]) -> None:
+        """Puts calls of a replica that has ended first in the queue, unless another has ended in them before."""
+        for call in reversed(calls):
+            call.attempts += 1
+            if call.attempts < _MOST_ATTEMPTS:
+                with self._changed:
+                    self._waiting.appendleft(call)
+                    self._changed.notify()
+            else:
+                call.answer.set_exception(UnavailableError("replicas ended while they ran this request; try again"))

@@ -1,0 +1,84 @@
+"""`fpga-dynamo serve`."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from pathlib import Path
+from typing import Any
+
+from fpga_dynamo.errors import FpgaError
+from xclbin_build.arguments import whole
+
+DONE = 0
+_MOST_PORT = 65535
+_MEBIBYTE = 1 << 20
+
+
+def add_command(commands: Any) -> None:
+    """Adds `serve` to the commands of `fpga-dynamo`."""
+    serve = commands.add_parser("serve", help="answer requests for exported models over HTTP (KServe v2)")
+    serve.add_argument(
+        "directory", nargs="+", type=Path, metavar="DIR", help="an exported model; the directory's name is the model's"
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    serve.add_argument("--port", type=whole(0, _MOST_PORT), default=8000, metavar="P", help="0: any free one (8000)")
+    serve.add_argument("--replicas", type=whole(), default=1, metavar="N", help="processes that run the models (1)")
+    serve.add_argument(
+        "--devices", type=whole(0), nargs="+", default=[0], metavar="I", help="devices of the replicas, in turn (0)"
+    )
+    serve.add_argument(
+        "--max-batch",
+        type=whole(),
+        default=1,
+        metavar="N",
+        help="join requests to at most N rows, for models whose first dimension is a dynamic batch (1: never)",
+    )
+    serve.add_argument("--max-body", type=whole(), default=64, metavar="MIB", help="largest body in MiB (64)")
+    serve.add_argument("--max-waiting", type=whole(), default=256, metavar="N", help="requests in the queue (256)")
+    serve.add_argument(
+        "--timeout", type=whole(), default=60, metavar="S", help="seconds of a launch, and of draining (60)"
+    )
+    serve.set_defaults(action=_serve)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    directories = {}
+    for directory in arguments.directory:
+        name = directory.resolve().name
+        if name in directories:
+            raise FpgaError(f"two directories are called '{name}'; rename one, as the name is that of the model")
+        directories[name] = str(directory)
+    try:
+        from fpga_dynamo.serving.metrics import Metrics
+        from fpga_dynamo.serving.pool import Pool
+        from fpga_dynamo.serving.server import serve
+    except ModuleNotFoundError as error:
+        raise FpgaError(f"serve needs {error.name}: pip install 'fpga_dynamo[serve]'") from error
+    try:
+        family = socket.getaddrinfo(arguments.host, arguments.port)[0][0]
+        listener = socket.create_server((arguments.host, arguments.port), family=family)
+    except OSError as error:
+        raise FpgaError(f"{arguments.host} port {arguments.port}: {error.strerror or error}; give another") from error
+    metrics = Metrics()
+    pool = Pool(
+        directories,
+        replicas=arguments.replicas,
+        devices=arguments.devices,
+        most_rows=arguments.max_batch,
+        most_waiting=arguments.max_waiting,
+        timeout=arguments.timeout,
+        metrics=metrics,
+    )
+    host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+    address = f"http://{host}:{listener.getsockname()[1]}"
+
+    def ready() -> None:
+        names = ", ".join(directories)
+        print(f"ready on {address}: {names}; {arguments.replicas} replica(s)", flush=True)
+
+    with listener:
+        serve(
+            pool, metrics, listener, most_bytes=arguments.max_body * _MEBIBYTE, drain=arguments.timeout, on_ready=ready
+        )
+    return DONE
