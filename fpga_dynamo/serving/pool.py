@@ -20,6 +20,7 @@ from fpga_dynamo.serving.tensors import Port, Tensor, joined_rows, split_rows
 log = logging.getLogger(__name__)
 
 _RESTART_S = 1.0
+_LOOK_S = 0.5  # between looks at whether an idle replica still lives
 _GRACE_S = 10.0
 _MOST_ATTEMPTS = 2
 
@@ -53,12 +54,16 @@ class Call:
     def rows(self) -> int:
         return self.inputs[0].shape[0]
 
+    def begins(self) -> bool:
+        """Whether the call is to be answered: nobody has cancelled it."""
+        return self.attempts > 0 or self.answer.set_running_or_notify_cancel()
+
 
 class Pool:
     """Replicas of all models.
 
     directories: by the model's name. devices: of the replicas, in turn. most_rows: of dynamic batching; 1
-    switches batching off. most_waiting: calls in the queue, beyond which a call is refused. timeout: seconds of a launch.
+    switches batching off. most_waiting: calls in the queue, beyond which a call is refused. timeout: of a launch, in s.
     """
 
     def __init__(
@@ -157,7 +162,7 @@ class Pool:
             try:
                 self._answer_calls(connection)
             except (EOFError, OSError, TimeoutError) as error:
-                log.warning("replica %s on device %s ended (%s)", process.pid, device, error or "end of file")
+                log.warning("replica %s on device %s ended (%s)", process.pid, device, str(error) or "end of file")
             self._count_ready(-1)
             connection.close()
             if not self._closing:
@@ -191,13 +196,13 @@ class Pool:
             calls = list(self._waiting)
             self._waiting.clear()
         for call in calls:
-            if call.answer.set_running_or_notify_cancel():
+            if call.begins():
                 call.answer.set_exception(UnavailableError(sentence))
 
     def _answer_calls(self, connection: Connection) -> None:
         """Runs calls until the pool closes. Raises EOFError, OSError or TimeoutError when the replica is gone."""
         while True:
-            calls = self._take()
+            calls = self._take(connection)
             if not calls:
                 return
             try:
@@ -211,27 +216,38 @@ class Pool:
                 else:
                     call.answer.set_result(answer)
 
-    def _take(self) -> list[Call]:
-        """The call that has waited longest, with those that can be joined to it; none when the pool closes."""
+    def _take(self, connection: Connection) -> list[Call]:
+        """The call that has waited longest, with those that can be joined to it; none when the pool closes.
+
+        Raises EOFError when the replica has ended.
+        """
         with self._changed:
             while True:
-                self._changed.wait_for(lambda: self._waiting or self._closing)
-                if not self._waiting:
+                self._changed.wait_for(lambda: self._waiting or self._closing, _LOOK_S)
+                if not self._waiting and self._closing:
                     return []
-                taken = [self._waiting.popleft()]
-                rows, kept = taken[0].rows if taken[0].inputs and taken[0].inputs[0].shape else 0, deque[Call]()
-                joining = self.batches(taken[0].model)
-                for call in self._waiting if joining else ():
-                    if taken[0].joins(call) and rows + call.rows <= self._most_rows:
-                        taken.append(call)
-                        rows += call.rows
-                    else:
-                        kept.append(call)
-                if joining:
-                    self._waiting = kept
-                running = [call for call in taken if call.attempts or call.answer.set_running_or_notify_cancel()]
+                if connection.poll():
+                    raise EOFError
+                running = [call for call in self._next_calls() if call.begins()]
                 if running:
                     return running
+
+    def _next_calls(self) -> list[Call]:
+        """Takes calls from the queue."""
+        if not self._waiting:
+            return []
+        taken = [self._waiting.popleft()]
+        if not self.batches(taken[0].model):
+            return taken
+        rows, kept = taken[0].rows, deque[Call]()
+        for call in self._waiting:
+            if taken[0].joins(call) and rows + call.rows <= self._most_rows:
+                taken.append(call)
+                rows += call.rows
+            else:
+                kept.append(call)
+        self._waiting = kept
+        return taken
 
     def _run(self, connection: Connection, calls: Sequence[Call]) -> Sequence[list[Tensor] | str]:
         """Answers of calls, which are joined if there are several."""

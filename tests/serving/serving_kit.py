@@ -59,6 +59,10 @@ class Server:
         assert at == len(body)
         return status, results
 
+    def ready(self, replicas: int) -> bool:
+        """Whether so many replicas answer."""
+        return f"fpga_dynamo_replicas_ready {replicas}.0" in self.request("GET", "/metrics")[2].decode()
+
     def replicas(self) -> list[int]:
         """Processes of the replicas."""
         children = Path(f"/proc/{self.process.pid}/task")
