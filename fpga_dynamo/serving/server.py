@@ -152,6 +152,8 @@ def serve(
     listener: a bound socket. most_bytes: of a body. drain: seconds after which requests under way are given up.
     Raises FpgaError if a model cannot be opened.
     """
+    # Accepted sockets inherit it. asyncio sets it only where the protocol of the listener is named.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with closing(pool):
         pool.start()
         settings: dict[str, Any] = {"access_log": False, "log_level": "warning", "lifespan": "off"}

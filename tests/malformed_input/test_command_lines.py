@@ -61,6 +61,7 @@ COMMANDS: dict[str, list[str]] = {
     "estimate": ["estimate", "no_such_module:make", "--platform", "u250"],
     "emulate": ["emulate"],
     "export": ["export", "no_such_module:make", "-o", "out"],
+    "serve": ["serve", "no_such_folder", "--port", "0"],
     "soc run": ["soc", "run", "no_such.toml", "no_such.toml"],
     "soc sweep": ["soc", "sweep", "no_such.toml", "--out", "out"],
     "soc report": ["soc", "report", "no_such_folder"],
