@@ -1,7 +1,7 @@
 """Throughput and latency of `fpga-dynamo serve`, and of eager mode in the same server: python -m benchmarks.serving
 
-Both servers run side by side, and blocks of requests to them take turns. Tensors are binary. Each server computes with one
-thread, so that other work on the machine slows both alike.
+Both servers run side by side, and blocks of requests to them take turns. Tensors are binary. Each server computes
+with one thread, so that other work on the machine slows both alike.
 """
 
 from __future__ import annotations

@@ -96,6 +96,9 @@ class _Routes:
         return Response(content, headers=headers, media_type="application/octet-stream")
 
     async def _body(self, request: Request) -> bytes:
+        encoding = request.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise RequestError(415, f"content-encoding '{encoding:.40}' is not supported; send the body as it is")
         body, size = bytearray(), 0
         async for chunk in request.stream():
             size += len(chunk)

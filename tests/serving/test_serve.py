@@ -138,6 +138,8 @@ def test_refused_bodies(server: Server) -> None:
     for length in ("x", "-1", "99"):
         headers = {"Inference-Header-Content-Length": length}
         assert server.request("POST", "/v2/models/rows/infer", b"{}", headers)[0] == 400
+    status, _, body = server.request("POST", "/v2/models/rows/infer", b"{}", {"Content-Encoding": "gzip"})
+    assert status == 415 and b"content-encoding 'gzip' is not supported" in body
     large = b" " * ((1 << 20) + 1)
     status, _, body = server.request("POST", "/v2/models/rows/infer", large)
     assert (status, json.loads(body)) == (413, {"error": "the body has more than 1048576 bytes"})
