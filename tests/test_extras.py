@@ -55,12 +55,15 @@ def test_a_picture_needs_the_extra_plot(
     assert "Traceback" not in error and not list(tmp_path.iterdir())
 
 
-def test_serve_needs_its_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_needs_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in [name for name in sys.modules if name.startswith("fpga_dynamo.serving")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
-    assert cli.main(["serve", "model"]) == 2
+    (tmp_path / "model.json").touch()
+    assert cli.main(["serve", str(tmp_path)]) == 2
     assert "pip install 'fpga_dynamo[serve]'" in " ".join(capsys.readouterr().err.split())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from fpga_dynamo.errors import FpgaError
 from xclbin_build.arguments import whole
+from xclbin_build.trusted_path import printable
 
 DONE = 0
 _MOST_PORT = 65535
@@ -48,6 +49,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         name = directory.resolve().name
         if name in directories:
             raise FpgaError(f"two directories are called '{name}'; rename one, as the name is that of the model")
+        if not (directory / "model.json").is_file():
+            raise FpgaError(f"{printable(directory)} is no exported model: there is no model.json in it")
         directories[name] = str(directory)
     try:
         from fpga_dynamo.serving.metrics import Metrics
@@ -58,8 +61,9 @@ def _serve(arguments: argparse.Namespace) -> int:
     try:
         family = socket.getaddrinfo(arguments.host, arguments.port)[0][0]
         listener = socket.create_server((arguments.host, arguments.port), family=family)
-    except OSError as error:
-        raise FpgaError(f"{arguments.host} port {arguments.port}: {error.strerror or error}; give another") from error
+    except (OSError, UnicodeError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise FpgaError(f"--host {arguments.host[:60]!a} --port {arguments.port}: {reason}; give another") from error
     metrics = Metrics()
     pool = Pool(
         directories,

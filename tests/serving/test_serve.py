@@ -159,3 +159,8 @@ def test_refused_command_lines(models: Path, tmp_path: Path, capsys: pytest.Capt
     assert "Address already in use" in capsys.readouterr().err
     assert cli.main(["serve", str(models / "cnn"), str(models / "cnn")]) == 2
     assert "two directories are called 'cnn'" in capsys.readouterr().err
+    assert cli.main(["serve", str(tmp_path)]) == 2
+    assert "is no exported model" in " ".join(capsys.readouterr().err.split())
+    (tmp_path / "model.json").write_text("{}")
+    assert cli.main(["serve", str(tmp_path), "--port", "0"]) == 2
+    assert "model.json" in capsys.readouterr().err

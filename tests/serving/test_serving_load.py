@@ -98,6 +98,15 @@ def test_killed_replicas(rows: Path, replicas: int) -> None:
         assert "fpga_dynamo_replica_restarts_total 3.0" in server.request("GET", "/metrics")[2].decode()
 
 
+def test_full_queue(rows: Path) -> None:
+    words = ("--host", "127.0.0.1", "--devices", "0", "--timeout", "30", "--max-waiting", "1")
+    with serving(rows, *words) as server:
+        load = Load(server, fpga_dynamo.load(rows))
+        with load.running():
+            load.wait(50)
+        assert set(load.statuses) == {200, 503} and not load.wrong
+
+
 def test_sigterm_finishes_requests_under_way(rows: Path) -> None:
     with serving(rows, "--replicas", "2") as server:
         load = Load(server, fpga_dynamo.load(rows))
