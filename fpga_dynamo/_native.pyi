@@ -264,9 +264,10 @@ def simulate(
     spread: float,
     tail: float,
     trace: bool,
+    deadlines: Sequence[float] = ...,
 ) -> dict[str, Any]:
     """A run in virtual time (ours), see scheduling/simulator.hpp. cost: seconds of a round, an evaluation, an
-    assignment, and the period. Times come back as arrays."""
+    assignment, and the period. deadlines: by application, seconds from an arrival. Times come back as arrays."""
 
 class least_work:
     """The default policy (ours), see scheduling/least_work.hpp."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from itertools import pairwise
 from typing import Any
@@ -64,6 +65,7 @@ def workloads(draw: st.DrawFn, spread: bool = True) -> Workload:
                 draw(st.sampled_from([1.0, 3.0])),
                 draw(st.sampled_from(["poisson", "periodic", "bursts"])),
                 draw(st.sampled_from([1, 4])),
+                deadline=draw(st.sampled_from([math.inf, 50e-6, 400e-6])),
             )
             for number in range(count)
         ],

@@ -1,6 +1,7 @@
 // What is scheduled: processing elements (PEs) of several kinds, task graphs with seconds for each kind, and instances.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ struct instance {
     int number = 0;
     int application = 0;
     double arrival = 0.0;
+    double deadline = std::numeric_limits<double>::infinity();  // when it should have ended
     double started = -1.0;
     double ended = -1.0;
     int left = 0;               // tasks that have not ended

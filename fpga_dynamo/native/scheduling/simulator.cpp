@@ -77,6 +77,7 @@ public:
             one.number = static_cast<int>(i);
             one.application = arrivals[i].application;
             one.arrival = arrivals[i].time;
+            if (!options.deadlines.empty()) one.deadline = one.arrival + options.deadlines.at(one.application);
             if (i && arrivals[i].time < arrivals[i - 1].time) throw std::invalid_argument("arrivals must be sorted");
         }
         result_.busy.assign(system.pes(), 0.0);

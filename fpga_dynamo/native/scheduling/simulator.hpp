@@ -33,6 +33,7 @@ struct run_options {
     double spread = 0;  // sigma of a log-normal factor of median 1 on every task's seconds, the same under all policies
     double tail = 0;    // probability that a task takes 10 times as long
     bool trace = false;
+    std::vector<double> deadlines;  // by application, seconds from the arrival; empty: none has one
 };
 
 struct task_record {

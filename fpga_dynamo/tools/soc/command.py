@@ -113,13 +113,18 @@ def _show(run: RunOutcome, system: System, policy: str, clock: str) -> None:
     import numpy as np
 
     table = Table(title=escape(f"{system.title}, {policy}, {clock}"))
-    for title in ("application", "instances", "alone (ms)", "mean (ms)", "median", "95 %", "99 %"):
+    has_deadlines = any(np.isfinite(run.deadlines))
+    titles = ["application", "instances", "alone (ms)", "mean (ms)", "median", "95 %", "99 %"]
+    for title in [*titles, "missed"] if has_deadlines else titles:
         table.add_column(title, justify="left" if title == "application" else "right")
     for number, name in enumerate(run.applications):
         responses = run.responses_of(number) * 1e3
         if len(responses):
             values = [responses.mean(), *np.percentile(responses, [50, 95, 99])]
             cells = [f"{value:.3f}" for value in (run.alone[number] * 1e3, *values)]
+            if has_deadlines:
+                late = run.late[np.array(run.arrivals.which) == number]
+                cells.append(f"{late.mean():.1%}" if np.isfinite(run.deadlines[number]) else "-")
             table.add_row(escape(name), str(len(responses)), *cells)
     _console.print(table)
     span = run.span or 1.0
