@@ -178,6 +178,8 @@ def test_a_run_from_the_command_line(study: Path, capsys: pytest.CaptureFixture[
 MISTAKES = [
     ({"system": {"cpu": {}}}, "unknown key 'cpu': did you mean 'cpus'"),
     ({"system": {"cpus": {"a35": 1}}}, "unknown CPU class 'a35': did you mean 'a53'"),
+    ({"system": {"cpus": {"u74": 1}, "classes": {"u74": {"clock": 1e9}}}}, "classes.u74 needs a speed greater than 0"),
+    ({"system": {"cpus": {"a53": 1}, "classes": {"a53": {}}}}, "classes.a53: this class is built in"),
     ({"system": {"cpus": {"a53": -1}}}, "a count must be a whole number"),
     ({"system": {"cpus": {"a53": 0}}}, "at least one processing element"),
     ({"system": {"cpus": {"a53": 1}, "scheduler": {"decision": "slow"}}}, "the cost of decisions must be one of free"),
@@ -185,6 +187,7 @@ MISTAKES = [
     ({"system": {"cpus": {"a53": [{"count": 1}, {"count": 2}]}}}, "given twice with the same clock"),
     ({"workload": {}}, "at least one [[application]]"),
     ({"workload": {"application": [{}]}}, "application 1 has no source"),
+    ({"workload": {"application": [{"graph": "radar.json", "deadline": 0}]}}, "a deadline must be greater than 0 s"),
     ({"workload": {"application": [{"graph": "radar.json"}, {"graph": "radar.json"}]}}, "two applications are called"),
     ({"workload": {"application": [{"graph": "radar.json", "arrivals": "often"}]}}, "arrivals must be 'poisson'"),
     ({"workload": {"application": [{"graph": "radar.json", "arrivals": {"trace": "no.txt"}}]}}, "cannot read arrivals"),

@@ -136,6 +136,18 @@ def test_a_task_waits_for_its_fastest_unit_while_that_ends_earlier() -> None:
         assert run.ended.tolist() == [3.0, 6.0, 9.0, 9.0]
 
 
+def test_seconds_on_a_class_of_the_system() -> None:
+    """Twice as fast as an a53 at 1.5 GHz, half as fast at 0.375 GHz; what a task states for the class goes first."""
+    here = System({
+        "classes": {"u74": {"clock": 1.5e9, "speed": 2}}, "cpus": {"u74": {"clock": 375e6}},
+        "scheduler": {"decision": "free"},
+    })  # fmt: skip
+    both = workload(chain("scaled", {"a53": 1.0}), chain("stated", {"a53": 9.0, "u74": 0.5}))
+    run = simulate(here, both, arrivals=at((0.0, 0), (10.0, 1)))
+    assert run.responses.tolist() == [pytest.approx(2.0), pytest.approx(2.0)]
+    assert run.joules == pytest.approx((0.35 * 0.25 - 0.05) * 4.0 + 0.05 * 12.0)
+
+
 def test_a_round_takes_time_and_tasks_pile_up_meanwhile() -> None:
     """EFT, one core: 1 s a round, 0.25 s a pair, 0.5 s a task. The second and third task wait for the first round."""
     one = workload(chain("a", {"a53": 10.0}))

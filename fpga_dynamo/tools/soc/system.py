@@ -3,6 +3,8 @@
 As a table (a toml file, or the `system` of a sweep)::
 
     name = "three cores, two FFTs"
+    [classes]                                 # CPU classes besides those of `runtime/application/classes.py`
+    u74 = {clock = 1.5e9, speed = 1.9}        # of an a53; busy_watts, idle_watts (an a53's)
     [cpus]
     a53 = 3                                   # or {count = 3, clock = 1.5e9, busy_watts = 0.5, idle_watts = 0.1}
     [accelerators]
@@ -28,12 +30,20 @@ from functools import cached_property
 from typing import Any
 
 from fpga_dynamo._native import graph_model, system_model
-from fpga_dynamo.runtime.application import CPU_CLASSES, Application, ApplicationTask, cpu_class, scaled_seconds
+from fpga_dynamo.runtime.application import (
+    CPU_CLASSES,
+    Application,
+    ApplicationTask,
+    CpuClass,
+    cpu_class,
+    scaled_seconds,
+)
 from fpga_dynamo.runtime.scheduling.decisions import DECISIONS, DecisionCost
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table, text
 from xclbin_build.schema import shown
 
-SYSTEM_KEYS = ("name", "cpus", "accelerators", "transfer", "scheduler")
+SYSTEM_KEYS = ("name", "classes", "cpus", "accelerators", "transfer", "scheduler")
+CLASS_KEYS = ("clock", "speed", "busy_watts", "idle_watts")
 UNIT_KEYS = ("count", "clock", "busy_watts", "idle_watts")
 TRANSFER_KEYS = ("latency", "bandwidth", "resident")
 SCHEDULER_KEYS = ("policy", "decision", "period")
@@ -61,10 +71,15 @@ class UnitGroup:
     """Seconds here for one second of what tasks state for `of`."""
     busy_watts: float = 0.0
     idle_watts: float = 0.0
+    classes: Mapping[str, CpuClass] = field(default_factory=dict, repr=False)
+    """Those that tasks can state seconds for."""
 
     def seconds(self, task: ApplicationTask) -> float | None:
         """Seconds of `task` here, without transfers; None if it cannot run here."""
-        stated = scaled_seconds(task.seconds, self.of) if self.is_cpu else task.seconds.get(self.of)
+        if self.is_cpu:
+            stated = scaled_seconds(task.seconds, self.of, classes=self.classes)
+        else:
+            stated = task.seconds.get(self.of)
         return None if stated is None else stated * self.slowdown
 
 
@@ -112,10 +127,11 @@ class System:
     def __init__(self, description: Mapping[str, Any]) -> None:
         known_keys("system", description, SYSTEM_KEYS)
         self.name = text("system", description, "name", "")
+        self.classes = {**CPU_CLASSES, **_own_classes(table("system", description, "classes"))}
         self.units: tuple[UnitGroup, ...] = tuple(
             [
-                *_units("cpus", table("system", description, "cpus"), is_cpu=True),
-                *_units("accelerators", table("system", description, "accelerators"), is_cpu=False),
+                *_units("cpus", table("system", description, "cpus"), self.classes),
+                *_units("accelerators", table("system", description, "accelerators"), None),
             ]
         )
         if sum(unit.count for unit in self.units) > MOST_UNITS:
@@ -160,7 +176,7 @@ class System:
         unused = list(dict.fromkeys(unit.of for unit in self.units if not unit.is_cpu and unit.of not in known))
         for name in unused:
             if name not in KERNELS:
-                kernels = sorted(known - set(CPU_CLASSES)) or ["none"]
+                kernels = sorted(known - set(self.classes)) or ["none"]
                 near = SYNONYMS.get(name) or next(iter(get_close_matches(name, [*known, *KERNELS], n=1)), None)
                 hint = f"did you mean {near!r}? " if near else ""
                 raise StudyError(
@@ -230,7 +246,25 @@ def _transfer(values: Mapping[str, Any]) -> Transfer:
     return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, resident)
 
 
-def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[UnitGroup]:
+def _own_classes(described: Mapping[str, Any]) -> dict[str, CpuClass]:
+    """The CPU classes that a system defines: a clock, and how fast a core is at it, relative to an a53 at its own."""
+    usual, classes = CPU_CLASSES["a53"], {}
+    for name in described:
+        where, row = f"classes.{name}", table("classes", described, name)
+        if name in CPU_CLASSES:
+            raise StudyError(f"{where}: this class is built in: choose another name")
+        known_keys(where, row, CLASS_KEYS)
+        for key in ("clock", "speed"):
+            if not number(where, row, key, 0.0):
+                raise StudyError(f"{where} needs a {key} greater than 0")
+        clock, speed = float(row["clock"]), float(row["speed"]) * usual.speed
+        watts = [number(where, row, key, getattr(usual, key)) for key in ("busy_watts", "idle_watts")]
+        classes[name] = CpuClass(name, name, clock, speed / clock * 1e6, *watts)
+    return classes
+
+
+def _units(where: str, counts: Mapping[str, Any], classes: Mapping[str, CpuClass] | None) -> list[UnitGroup]:
+    """classes: those of processor cores; None for accelerators."""
     units: list[UnitGroup] = []
     for name, value in counts.items():
         variants = value if isinstance(value, list) else [value]
@@ -242,8 +276,8 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[UnitGrou
                 raise StudyError(f"{where}.{name}: a count must be a whole number >= 0, not {shown(count)}")
             if not count:
                 continue
-            if is_cpu:
-                kind = cpu_class(name)
+            if classes is not None:
+                kind = cpu_class(name, classes)
                 usual, watts = kind.clock, (kind.busy_watts, kind.idle_watts)
             else:
                 usual, watts = ACCELERATOR_CLOCK, ACCELERATOR_WATTS
@@ -258,10 +292,11 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[UnitGrou
                     label,
                     name,
                     count,
-                    is_cpu,
+                    classes is not None,
                     usual / clock,
                     number(f"{where}.{name}", row, "busy_watts", watts[0] * clock / usual),
                     number(f"{where}.{name}", row, "idle_watts", watts[1]),
+                    classes or {},
                 )
             )
     return units
