@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import re
 import linecache
 import math
 from dataclasses import replace
@@ -168,6 +169,12 @@ def test_a_run_from_the_command_line(study: Path, capsys: pytest.CaptureFixture[
     assert "radar" in shown and "fft@150MHz_1" in shown and "lower bound of any scheduler" in shown
     assert picture.exists() and len(json.loads(trace.read_text())["traceEvents"]) > 60
     assert main(["soc", "run", *files, "--policy", "tests.soc.test_sweep:Backwards"]) == 0
+    (study / "workload.toml").write_text(
+        'instances = 20\nwarm_up = 0.5\n[[application]]\ngraph = "radar.json"\narrivals = "periodic"\ndeadline = 1e-9'
+    )
+    capsys.readouterr()
+    assert main(["soc", "run", *files]) == 0
+    assert re.search(r"radar\W+10\W.*100.0%", capsys.readouterr().out), "half of the instances, all too late"
     assert main(["soc", "run", *files, "--paced"]) == 2
     assert main(["soc", "run", *files, "--gantt", str(study / "gantt.html")]) == 2
     assert "cannot draw a picture called gantt.html: its file extension must be one of" in capsys.readouterr().err

@@ -50,9 +50,6 @@ class RunOutcome:
     def mean_response(self) -> float:
         return float(self.responses.mean()) if len(self.ended) else 0.0
 
-    def responses_of(self, application: int) -> Array:
-        return self.responses[np.array(self.arrivals.which) == application]
-
     @property
     def late(self) -> npt.NDArray[np.bool_]:
         """Of each arrival: whether it ended after its deadline."""
