@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import re
 import linecache
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
