@@ -42,7 +42,7 @@ SYSTEM: dict[str, Any] = {
     "classes": {"u74": {"clock": 1.5e9, "speed": 1.9, "busy_watts": 0.6, "idle_watts": 0.1}},
     "cpus": {"a53": 2, "u74": 1, "x86": {"count": 1, "clock": 1.5e9, "busy_watts": 0.5, "idle_watts": 0.1}},
     "accelerators": {"fft": [{"count": 1}, {"count": 1, "clock": 150e6}]},
-    "transfer": {"latency": 1e-5, "bandwidth": 4e9, "resident": False},
+    "transfer": {"latency": 1e-5, "bandwidth": 4e9, "channels": 2, "resident": False},
     "scheduler": {"policy": "least_work", "decision": "native", "period": 0.0},
 }
 WORKLOAD: dict[str, Any] = {

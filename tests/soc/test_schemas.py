@@ -63,7 +63,8 @@ def test_defaults_are_those_of_the_readers() -> None:
         if key not in ("seeds", "application") and "default" in given:
             assert getattr(plain, key) == given["default"], key
     transfer = SCHEMAS["system.schema.json"]["properties"]["transfer"]["properties"]
-    assert {key: given["default"] for key, given in transfer.items()} == vars(system.Transfer())
+    defaults = {key: given["default"] for key, given in transfer.items() if "default" in given}
+    assert defaults | {"channels": 0} == vars(system.Transfer())
 
 
 def application() -> Any:
@@ -78,6 +79,7 @@ FAULTS: dict[str, dict[str, Callable[[Document], object]]] = {
         "a count below 0": lambda d: d["cpus"].update(a53=-1),
         "half a core": lambda d: d["cpus"].update(a53=1.5),
         "an unknown key of a group": lambda d: d["cpus"].update(a53={"counts": 1}),
+        "no channel": lambda d: d["transfer"].update(channels=0),
         "no bandwidth": lambda d: d["transfer"].update(bandwidth=0),
         "text for true": lambda d: d["transfer"].update(resident="yes"),
         "an unknown cost of decisions": lambda d: d["scheduler"].update(decision="slow"),

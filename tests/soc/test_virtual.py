@@ -136,6 +136,40 @@ def test_a_task_waits_for_its_fastest_unit_while_that_ends_earlier() -> None:
         assert run.ended.tolist() == [3.0, 6.0, 9.0, 9.0]
 
 
+def test_transfers_wait_for_a_channel() -> None:
+    """Two units with tasks of 1 s, and 1 s of transfer before and after each. The core's task needs no channel."""
+    there = Application("there", [ApplicationTask("t", {"fft": 1.0}, from_host=1, to_host=1)])
+    here = Application("here", [ApplicationTask("h", {"a53": 2.5})])
+
+    def ends(**transfer: Any) -> list[float]:
+        made = System({
+            "cpus": {"a53": 1}, "accelerators": {"fft": 3}, "scheduler": {"decision": "free"},
+            "transfer": {"latency": 0.5, "bandwidth": 2.0, **transfer},
+        })  # fmt: skip
+        run = simulate(made, workload(there, here), "eft", arrivals=at((0.0, 0), (0.0, 0), (0.0, 0), (0.0, 1)))
+        return [float(end) for end in run.ended]
+
+    assert ends() == [3.0, 3.0, 3.0, 2.5]
+    assert ends(channels=3) == ends(resident=True) == ends()
+    assert ends(channels=1) == [4.0, 5.0, 6.0, 2.5]  # in at 0, 1, 2; out in the order in which they are computed
+    assert ends(channels=2) == [3.0, 3.0, 4.0, 2.5]
+
+
+def test_a_crossing_needs_a_channel_too() -> None:
+    """Results stay on the card until the core needs them: 2 s for each of two, one after the other."""
+    pair = Application(
+        "pair", [ApplicationTask("a", {"fft": 1.0}), ApplicationTask("b", {"a53": 1.0}, (Edge(0, 2),))]
+    )  # fmt: skip
+    made = System({
+        "cpus": {"a53": 2}, "accelerators": {"fft": 2}, "scheduler": {"decision": "free"},
+        "transfer": {"latency": 1.0, "bandwidth": 2.0, "resident": True, "channels": 1},
+    })  # fmt: skip
+    run = simulate(made, workload(pair), "eft", arrivals=at((0.0, 0), (0.0, 0)))
+    assert run.ended.tolist() == [4.0, 6.0]
+    with pytest.raises(StudyError, match="does not support `channels`"):
+        simulate(made, workload(pair), "adaptive", arrivals=at((0.0, 0)))
+
+
 def test_seconds_on_a_class_of_the_system() -> None:
     """Twice as fast as an a53 at 1.5 GHz, half as fast at 0.375 GHz; what a task states for the class goes first."""
     here = System({

@@ -43,6 +43,11 @@ def simulate_other(
 
     Durations that vary are drawn in the order of the tasks' starts, so they differ between policies.
     """
+    if system.transfer.channels:
+        raise StudyError(
+            f"policy {policy!r} is implemented in Python only, which does not support `channels`: leave it out of "
+            "[transfer], or choose a native policy"
+        )
     if system.transfer.resident:
         raise StudyError(
             f"policy {policy!r} is implemented in Python only, which does not support resident data: set resident = "

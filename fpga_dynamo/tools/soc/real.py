@@ -52,9 +52,11 @@ def run_real(
 ) -> RunOutcome:
     """Runs the workload in real time and waits for its end.
 
-    OptionError if tasks are to run on more processor cores than this process may use. What a task raises is raised
-    here, with StudyError if nothing ends any more.
+    StudyError for a system with `channels`, and if nothing ends any more. OptionError if tasks are to run on more
+    processor cores than this process may use. What a task raises is raised here.
     """
+    if system.transfer.channels:
+        raise StudyError("real time does not support `channels` of [transfer]: leave it out")
     runs = not paced and all(can_run(application) for application in workload.applications)
     hosts = sum(unit.count for unit in system.units if unit.is_cpu)
     cores: Sequence[int] = check_cores(hosts) if runs else ()

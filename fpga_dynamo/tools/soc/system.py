@@ -12,7 +12,8 @@ As a table (a toml file, or the `system` of a sweep)::
     fft = [{count = 1}, {count = 1, clock = 150e6}]
     [transfer]
     latency = 10e-6                           # seconds of each transfer to or from the card
-    bandwidth = 4e9                           # bytes a second
+    bandwidth = 4e9                           # bytes a second, of each transfer
+    channels = 1                              # transfers at once; the others wait in order (any number)
     resident = false                          # true: results stay in the card's memory until a core wants them
     [scheduler]
     policy = "least_work"
@@ -39,13 +40,13 @@ from fpga_dynamo.runtime.application import (
     scaled_seconds,
 )
 from fpga_dynamo.runtime.scheduling.decisions import DECISIONS, DecisionCost
-from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table, text
+from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table, text, whole
 from xclbin_build.schema import shown
 
 SYSTEM_KEYS = ("name", "classes", "cpus", "accelerators", "transfer", "scheduler")
 CLASS_KEYS = ("clock", "speed", "busy_watts", "idle_watts")
 UNIT_KEYS = ("count", "clock", "busy_watts", "idle_watts")
-TRANSFER_KEYS = ("latency", "bandwidth", "resident")
+TRANSFER_KEYS = ("latency", "bandwidth", "channels", "resident")
 SCHEDULER_KEYS = ("policy", "decision", "period")
 DECISION_KEYS = ("round", "evaluation", "assignment", "period", "wake")
 
@@ -87,6 +88,8 @@ class UnitGroup:
 class Transfer:
     latency: float = 10e-6
     bandwidth: float = 4e9
+    channels: int = 0
+    """Transfers at once; 0: any number."""
     resident: bool = False
 
     def seconds(self, size: float) -> float:
@@ -197,7 +200,7 @@ class System:
         for task in application.tasks:
             for edge in task.dependencies:
                 out_bytes[edge.task] = max(out_bytes[edge.task], edge.bytes)
-        stated, fixed, crossing = [], [], []
+        stated, fixed, outward, crossing = [], [], [], []
         for index, task in enumerate(application.tasks):
             seconds = [unit.seconds(task) for unit in self.units]
             if all(cost is None for cost in seconds):
@@ -207,19 +210,23 @@ class System:
                 )
             stated.append([-1.0 if cost is None else cost for cost in seconds])
             if self.transfer.resident:
-                moved = self.transfer.seconds(task.from_host) + self.transfer.seconds(task.to_host)
+                out = self.transfer.seconds(task.to_host)
+                moved = self.transfer.seconds(task.from_host) + out
                 crossing += [self.transfer.seconds(edge.bytes) for edge in task.dependencies]
             else:
                 inwards = task.from_host + sum(edge.bytes for edge in task.dependencies)
-                moved = self.transfer.seconds(inwards) + self.transfer.seconds(out_bytes[index])
+                out = self.transfer.seconds(out_bytes[index])
+                moved = self.transfer.seconds(inwards) + out
                 crossing += [0.0] * len(task.dependencies)
             fixed.append([0.0 if unit.is_cpu else moved for unit in self.units])
+            outward += [0.0 if unit.is_cpu else out for unit in self.units]
         model = graph_model(
             self.model,
             [cost for row in stated for cost in row],
             [cost for row in fixed for cost in row],
             [[edge.task for edge in task.dependencies] for task in application.tasks],
             crossing,
+            outward,
         )
         return SimulatorInput(application, model, stated, fixed)
 
@@ -243,7 +250,8 @@ def _transfer(values: Mapping[str, Any]) -> Transfer:
     resident = values.get("resident", False)
     if not isinstance(resident, bool):
         raise StudyError(f"transfer: resident must be true or false, not {shown(resident)}")
-    return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, resident)
+    channels = whole("transfer", values, "channels", 1, 1, MOST_UNITS) if "channels" in values else Transfer.channels
+    return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, channels, resident)
 
 
 def _own_classes(described: Mapping[str, Any]) -> dict[str, CpuClass]:

@@ -51,6 +51,7 @@ def simulate(
         workload.tail,
         trace,
         workload.deadlines,
+        system.transfer.channels,
     )
     busy = dict(zip((name for name, _ in system.pes), out["busy"].tolist(), strict=True))
     first = float(arrivals.times[0]) if len(arrivals.times) else 0.0
