@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import closing
+from importlib.metadata import version
 from time import perf_counter
 from typing import Any
 
@@ -17,13 +18,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fpga_dynamo import __version__
 from fpga_dynamo.serving import metrics as metrics_of
 from fpga_dynamo.serving.metrics import Metrics
 from fpga_dynamo.serving.pool import Pool, RefusedError, UnavailableError
 from fpga_dynamo.serving.protocol import HEADER_LENGTH, RequestError, decode_request, encode_response, metadata
 
-_SERVER = {"name": "fpga_dynamo", "version": __version__, "extensions": ["binary_tensor_data"]}
+_SERVER = {"name": "fpga_dynamo", "version": version("fpga_dynamo"), "extensions": ["binary_tensor_data"]}
 
 
 class _Routes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,14 @@ def test_a_card_that_is_not_there(tmp_path: Path) -> None:
         opened(path, device=63)
     with pytest.raises(fpga_dynamo.DeviceError, match="there is no card 63"):
         fpga_dynamo.load(path, device=63)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_inputs_in_constant_memory(tmp_path: Path) -> None:
+    """The C++ wrapper accepts a pointer to constant elements."""
+    source = tmp_path / "use.cpp"
+    source.write_text('#include "fd_model.hpp"\nfd::tensor of(const float* x) { return fd::tensor_of(x, {1, 4}); }\n')
+    package = Path(fpga_dynamo.__file__).parent
+    folders = [f"-I{package / 'deployment/templates'}", f"-I{package / 'native/rt'}"]
+    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *folders, str(source)]
+    subprocess.run(command, check=True)
