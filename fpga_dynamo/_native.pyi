@@ -241,8 +241,10 @@ class graph_model:
     """A task graph on a system (ours). ValueError for one that cannot run there.
 
     stated, transfer: seconds by task and kind, row by row, negative where a kind cannot run a task. edges: for each
-    task those before it. crossing: for each edge the seconds if its tasks run in different memories. outward: the part
-    of transfer that follows the task (none).
+    task those before it.
+
+    crossing: for each edge the seconds if its tasks run in different memories. outward: the part of transfer that
+    follows the task (none).
     """
 
     def __init__(
