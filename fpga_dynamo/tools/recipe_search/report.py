@@ -14,7 +14,7 @@ from rich.table import Table
 
 from fpga_dynamo.tools.estimate.linking import Link, links
 from fpga_dynamo.tools.recipe_search.search import Design, Found
-from fpga_dynamo.tools.recipe_search.space import Candidate, Card
+from fpga_dynamo.tools.recipe_search.space import FEATURES, Candidate, Card
 from fpga_dynamo.tools.recipe_search.workload import Workload
 from xclbin_build.build import load_design
 from xclbin_build.hls.resources import NAMES
@@ -97,10 +97,7 @@ class Summary:
                 markup=False,
             )
         for link in self.links:
-            console.print(
-                f"link core {', '.join(link.cores)} to gain at most {link.saves_at_most_ms:.3f} ms: {len(link.nodes)} "
-                "nodes run on the host", markup=False,
-            )  # fmt: skip
+            console.print(str(link), markup=False)
         for name, words in BASIS.items():
             console.print(f"{name}: {words}", markup=False)
         console.print(f"wrote {self.path}: build it with xclbin-build --recipe {self.path}", markup=False)
@@ -130,5 +127,5 @@ def name_of(candidate: Candidate) -> str:
     e = candidate.engine
     kind = "sharing layers" if candidate.together else "units"
     units = f"{candidate.units} {kind} of " if candidate.units > 1 else ""
-    switches = [name for name in ("gather", "row_sums", "partial_sums", "activations") if getattr(e, name)]
+    switches = [name for name in FEATURES if getattr(e, name) and not (name == "activations" and e.element == "int8")]
     return f"{units}{e.pixels}x{e.out_channels}x{e.in_channels} {e.element}" + "".join(f" +{name}" for name in switches)

@@ -29,7 +29,7 @@ _DOUBT = 0.03
 AREA_SLACK = 2.0
 """The least area is that of candidates at most so many times slower than the fastest."""
 _MOST_EVALUATED, _MOST_MEMORIES, _MOST_TOGETHER, _MOST_SHRUNK = 12, 3, 1, 8
-_SMALLER_ARRAYS = (1 / 2, 1 / 4, 1 / 8)
+_SMALLER_ARRAYS = (3 / 4, 1 / 2, 1 / 3, 1 / 4, 1 / 8)
 """Arrays of the Pareto front, in products of the best one's."""
 _SLOWEST = 10
 """Designs so many times slower than the chosen one leave layers to the host; the Pareto front does not show them."""
@@ -118,7 +118,7 @@ class Search:
         for smaller in self._smaller_arrays(best.candidate, ranked):
             self.evaluate(smaller)
         slack = AREA_SLACK if self.goal == "area" else 1 + TIE
-        best = self._shrunk(self._smallest(slack), slack)
+        best = self._shrunk(self._smallest(slack), slack, space)
         fitting = tuple(design for design in self._designs.values() if self.card.fits(design.candidate))
         return Found(best, fitting, len(ranked))
 
@@ -167,7 +167,7 @@ class Search:
                 continue  # which always has them
             base = _with(base, name, 0 if name == "vector_lanes" else False)
         for blocks in _VECTOR_BLOCKS[1:]:
-            if base.vector_lanes and self._call(replace(base, vector_blocks=blocks)) <= (1 + _ALIKE) * whole:
+            if not base.vector_lanes or self._call(replace(base, vector_blocks=blocks)) <= (1 + _ALIKE) * whole:
                 base = replace(base, vector_blocks=blocks)
         if "vector_lanes" not in needed:
             base, space = replace(base, gather=False), replace(space, vector_lanes=(0,))
@@ -273,12 +273,12 @@ class Search:
                 steps = min(own.weight_steps, _second(self.space.weight_steps))
                 yield replace(found, engine=replace(own, window_rows=window, weight_steps=steps))
 
-    def _shrunk(self, best: Design, slack: float) -> Design:
+    def _shrunk(self, best: Design, slack: float, space: Space) -> Design:
         """The smallest that one reduced size after the other gives, with the same bound of its time."""
         slowest = slack * self._smallest(1.0).value
         tried: set[Candidate] = {best.candidate}
         for _ in range(_MOST_SHRUNK):
-            steps = [c for c in _reduced(best.candidate, self.space) if c not in tried and self.card.fits(c)]
+            steps = [c for c in _reduced(best.candidate, space) if c not in tried and self.card.fits(c)]
             steps = [c for c in steps if self.card.area(c) < best.area]
             if not steps:
                 break
