@@ -90,7 +90,7 @@ def fit(counted: Sequence[tuple[Engine, Counts]]) -> Table:
     values = [engine_logic.sizes(engine) for engine, _ in counted]
     found: Table = {}
     for process in dict.fromkeys(name for _, counts in counted for name in counts):
-        # A process of the vector side takes nothing where there is none.
+        # A process of the vector side takes nothing in an engine without it.
         names = ["one", *_OF_PROCESS[process]] if process in _OF_PROCESS else list(_OF_VECTOR)
         matrix = np.array([[float(of[name]) for name in names] for of in values])
         for resource in _RESOURCES:

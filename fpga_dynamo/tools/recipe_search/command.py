@@ -30,6 +30,9 @@ _GOALS = {
 
 def run(words: list[str]) -> int:
     """Runs the command; 0: a recipe was written. Raises RecipeError for what cannot be done."""
+    if not {"-h", "--help"}.isdisjoint(words):  # also behind --from-model without a model
+        _parser().print_help()
+        return 0
     options = parse(_parser(), words)
     if options.dtype not in DTYPES:
         raise RecipeError(f"--dtype {options.dtype} is unknown; {did_you_mean(options.dtype, list(DTYPES))}")
