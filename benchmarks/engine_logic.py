@@ -28,22 +28,16 @@ _CARD = "u250"
 """The clock of all platforms is the same, and no other figure of one counts here."""
 _LEAST = 0.01
 """A coefficient below this is left out."""
-_OTHERS = {  # array, lanes, port_bits, vector_lanes, and what is not the default
+_OTHERS: dict[str, tuple[tuple[str, int, int, int, dict[str, bool]], ...]] = {
+    # array, lanes, port_bits, vector_lanes, and what is not the default
     "int8": (
         ("2x16x16", 32, 128, 16, {"row_sums": False, "partial_sums": False}),
         ("12x16x16", 16, 128, 4, {"gather": False}),
-        ("4x16x16", 64, 512, 2, {"partial_sums": False}),
-        ("12x16x16", 64, 128, 0, {"row_sums": False, "partial_sums": False}),
-        ("1x16x16", 16, 128, 0, {}),
-        ("4x32x16", 32, 512, 16, {"gather": False, "row_sums": False}),
     ),
-    "bfloat16": (
-        ("2x16x8", 32, 512, 8, {}),
-        ("8x16x2", 32, 512, 2, {"row_sums": False, "partial_sums": False, "activations": False}),
-        ("1x16x16", 16, 512, 2, {"row_sums": False}),
-    ),
-    "float32": (("8x16x2", 16, 512, 2, {"row_sums": False}),),
+    "bfloat16": (("2x16x8", 32, 512, 8, {}),),
+    "float32": (),
 }
+"""Engines beside those of the included recipes. Arrays that no card has room for are not unrolled, and not here."""
 # The sizes that a process is taken to depend on, beside "one".
 _OF_PROCESS = {
     "fetch": (),
