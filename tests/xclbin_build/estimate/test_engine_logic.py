@@ -10,7 +10,7 @@ from xclbin_build import recipe as recipes
 from xclbin_build.engine import ELEMENTS, Engine
 from xclbin_build.estimate import engine_logic
 
-COUNTED = {  # DSP, LUT and FF of all processes together; test_recipes.py counts anew
+COUNTED = {  # DSP, LUT and FF of all processes together; test_recipes.py counts them again
     "engine-kv260": (90, 72_154, 70_779),
     "engine-kv260-gather": (100, 72_476, 63_708),
 }
