@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from rich.console import Console
@@ -29,6 +30,7 @@ from .progress import shown
 from .synthesis import report
 from .trusted_path import printable
 
+_FROM_MODEL = "--from-model"
 _EPILOG = """\
 xclbin-build info FILE [--json]   shows the contents of an xclbin.
 
@@ -43,6 +45,8 @@ xclbin-build check --against DIR --recipe R   Vitis' reports beside contracts, c
 xclbin-build report DIR|XCLBIN [--html FILE] [--json]   what Vitis said of a build.
 
 xclbin-build A.cpp -k NAME [B.cpp -k NAME2] [--config FILE]   compiles and links kernels of your own, as v++ does.
+
+xclbin-build --from-model MODEL --platform P -o DIR   searches the engine for a model, and writes its recipe.
 
 xclbin-build new core|kernel NAME [-o DIR]   the files of a core or kernel of your own, with an operator of PyTorch.
 
@@ -64,7 +68,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     commands = {"info": _info, "estimate": estimates.run, "check": check.run, "new": scaffold.run, "report": report.run}
     command = commands.get(words[0]) if words else None
+    if any(word.partition("=")[0] == _FROM_MODEL for word in words):
+        return run_command("error", lambda: _from_model(words), (BuildError, XclbinError))
     return run_command("error", lambda: command(words[1:]) if command else _build(words), (BuildError, XclbinError))
+
+
+def _from_model(words: list[str]) -> int:
+    """The command of a package that knows models, which registers it in the group `xclbin_build.commands`."""
+    for entry in metadata.entry_points(group="xclbin_build.commands", name=_FROM_MODEL.lstrip("-")):
+        status: int = entry.load()(words)
+        return status
+    raise RecipeError(f"{_FROM_MODEL} needs fpga_dynamo, which is not installed: pip install fpga_dynamo")
 
 
 def _info(words: list[str]) -> int:

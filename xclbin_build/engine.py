@@ -37,7 +37,9 @@ KEYS = (
 OPCODES = ("mac", "vector")
 ELEMENTS = ("int8", "bfloat16", "float32")
 HEADER = "engine_config.hpp"
-_VECTOR_LANES = {"int8": (0, 2, 4, 8, 16), "bfloat16": (0, 2, 4, 8), "float32": (0, 2, 4, 8)}
+MOST_PIXELS = 16
+OUTPUT_CHANNELS = (16, 32)
+VECTOR_LANES = {"int8": (0, 2, 4, 8, 16), "bfloat16": (0, 2, 4, 8), "float32": (0, 2, 4, 8)}
 _ARRAY = re.compile(r"(\d{1,2})x(\d{1,2})x(\d{1,2})")
 
 
@@ -83,6 +85,16 @@ class Engine:
         return "\n".join(lines) + "\n"
 
 
+def input_channels(element: str) -> tuple[int, ...]:
+    """Sizes of an array along its input channels."""
+    return (16,) if element == "int8" else tuple(n for n in (2, 4, 8, 16) if n << ELEMENTS.index(element) >= 4)
+
+
+def epilogue_lanes(element: str, pixels: int) -> list[int]:
+    """Numbers of lanes of an epilogue: the words of 16 channels of a group of pixels pass in equal parts."""
+    return [n for n in (16, 32, 64) if n << ELEMENTS.index(element) <= 64 and pixels % (n // 16) == 0]
+
+
 def parse(table: Table) -> Engine:
     """The engine that a kernel's table describes.
 
@@ -97,20 +109,17 @@ def parse(table: Table) -> Engine:
     element = table.get("element", str, "int8")
     if element not in ELEMENTS:
         raise RecipeError(f"{table.where}: unknown 'element' '{element}'; {did_you_mean(element, ELEMENTS)}")
-    element_bytes = 1 << ELEMENTS.index(element)
-    if not 1 <= pixels <= 16:
-        raise RecipeError(f"{table.where}: an array must have 1 to 16 pixels, not {pixels}.")
-    if out_channels not in (16, 32):
+    if not 1 <= pixels <= MOST_PIXELS:
+        raise RecipeError(f"{table.where}: an array must have 1 to {MOST_PIXELS} pixels, not {pixels}.")
+    if out_channels not in OUTPUT_CHANNELS:
         raise RecipeError(f"{table.where}: an array must have 16 or 32 output channels, not {out_channels}.")
-    inputs = (16,) if element == "int8" else tuple(n for n in (2, 4, 8, 16) if n * element_bytes >= 4)
+    inputs = input_channels(element)
     if in_channels not in inputs:
         raise RecipeError(
             f"{table.where}: an array of {element} must have {' or '.join(str(n) for n in inputs)} input channels, not "
             f"{in_channels}."
         )
-    most_lanes = 64 // element_bytes
-    # The words of 16 channels of a group of pixels pass in equal parts.
-    possible = [n for n in (16, 32, 64) if n <= most_lanes and pixels % (n // 16) == 0]
+    possible = epilogue_lanes(element, pixels)
     wanted = next((n for n in possible if 4 * n >= pixels * out_channels), possible[-1])
     lanes = table.get("lanes", int, wanted)
     if lanes not in possible:
@@ -127,7 +136,7 @@ def parse(table: Table) -> Engine:
     storage = table.get("storage", str, "uram")
     if storage not in ("uram", "bram"):
         raise RecipeError(f'{table.where}: \'storage\' must be "uram" or "bram", not "{storage}".')
-    lanes_of_rows = _VECTOR_LANES[element]
+    lanes_of_rows = VECTOR_LANES[element]
     vector_lanes = table.get("vector_lanes", int, lanes_of_rows[-1])
     if vector_lanes not in lanes_of_rows:
         words = " or ".join(", ".join(str(n) for n in lanes_of_rows).rsplit(", ", 1))

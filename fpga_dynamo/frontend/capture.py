@@ -14,6 +14,7 @@ from fpga_dynamo.frontend.dropouts import drop_idle_dropouts
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.tracing.strides import settle_strides
 from fpga_dynamo.torch_internals.aot import aot_autograd, graph_facts, mark_boxed
+from fpga_dynamo.torch_internals.frames import unrolling_recurrent_layers
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def capture(model: torch.nn.Module, inputs: Sequence[Any]) -> Captured:
             )
             return traced(gm, list(examples))
 
-    with torch.no_grad():
+    with torch.no_grad(), unrolling_recurrent_layers():
         compiled = torch.compile(model, backend=backend, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
         compiled(*inputs)
     if len(found) != 1:

@@ -26,6 +26,7 @@ from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.lowering.ops.quantised.reasons import arithmetic, is_quantised
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
 from fpga_dynamo.tools.estimate.figures import host_seconds
+from fpga_dynamo.tools.estimate.linking import links_for
 from fpga_dynamo.tools.explain_text import BY, Explanation
 from fpga_dynamo.tools.reports import (
     COUNTED,
@@ -38,6 +39,8 @@ from fpga_dynamo.tools.reports import (
     OutsideReport,
 )
 from fpga_dynamo.torch_internals.dynamo import settings
+from xclbin_build import platform as platforms
+from xclbin_build.recipe import EMULATOR
 
 
 def explain(
@@ -146,13 +149,16 @@ def _latency(program: Program, steps: Sequence[CommandReport]) -> Latency:
     launches = len(tasks) + len(program.kernel_tasks)
     moved = sum((task.plan.input_end - task.plan.input_begin) * BEAT_BYTES for task in tasks)
     moved += sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs)
-    nodes = (node for task in program.tasks if _is_eager(task) for node in task.nodes)
+    nodes = [node for task in program.tasks if _is_eager(task) for node in task.nodes]
+    on_device = {node for task in tasks for covered in task.covers for node in covered.nodes}
+    card = platforms.load(EMULATOR)  # which cores match does not depend on it
     return Latency(
         platform.name,
         engine=sum(step.ms for step in steps),
         launches=launches * platform.launch_seconds * 1e3,
         transfers=transfer_seconds(moved, platform) * 1e3,
         host=sum(host_seconds(node, platform) for node in nodes) * 1e3,
+        links=links_for(program.graph, on_device, nodes, platform, card),
     )
 
 

@@ -145,6 +145,7 @@ def _about(graph: GraphReport) -> Iterator[str]:
             f"{latency.launches:.3f} launches, {latency.transfers:.3f} transfers, {latency.host:.3f} host); "
             "by the cost model, not measured on a card"
         )
+        yield from map(str, latency.links)
     if graph.runs > 1:
         yield f"ran {graph.runs} times in the call"
     if graph.sizes:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # which imports torch
+    from fpga_dynamo.tools.estimate.linking import Link
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Latency:
     """The estimated time of one call on a board, in ms, by the figures of the platform's file.
 
     engine: the commands; launches: starting them; transfers: between host and device memory; host: eager mode.
+    links: cores that would run nodes of the host, and how much less the host would do then.
     """
 
     platform: str
@@ -80,6 +85,7 @@ class Latency:
     launches: float
     transfers: float
     host: float
+    links: tuple[Link, ...] = ()
 
     @property
     def call(self) -> float:

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -240,20 +241,52 @@ def _inputs(reference: str, given: Any) -> tuple[Any, ...]:
     return tuple(given)
 
 
+# torch.export
+
+
+EXPORTED = ".pt2"
+"""Ending of the files of `torch.export.save`."""
+
+
+def _exported_model(name: str, batch: int) -> ZooModel:
+    """A program that `torch.export.save` has written, with its example inputs, which say the batch size."""
+    path = Path(name)
+    if not path.is_file():
+        raise ModelNotFoundError(f"'{name}' does not exist")
+    check_named(path, "model file")
+    try:
+        program = torch.export.load(path)
+    except Exception as error:
+        raise ModelNotFoundError(f"'{name}' is not a program of torch.export.save: {_one_line(error)}") from error
+    if program.example_inputs is None:
+        raise ModelNotFoundError(f"'{name}' has no example inputs: export it again with inputs")
+    inputs, keywords = program.example_inputs
+    if keywords:
+        raise ModelNotFoundError(f"'{name}' has keyword inputs ({', '.join(keywords)}): export it with positional ones")
+    items = next((len(x) for x in inputs if isinstance(x, torch.Tensor) and x.dim()), 1)
+    if batch not in (1, items):
+        raise ModelNotFoundError(f"'{name}' has batch size {items}, not {batch}: export it with that batch size")
+    return ZooModel(name, program.module(), tuple(inputs), items)
+
+
 def load(name: str, batch: int = 1, seed: int = 0) -> ZooModel:
-    """The model called `name`: a torchvision or timm name, or `module:callable` (see `_model_of_callable`).
+    """The model called `name`: a torchvision or timm name, `module:callable` (see `_model_of_callable`), or a .pt2.
 
     It is in eval mode and has the random weights and inputs that `seed` gives. Raises `ModelNotFoundError` with the
     nearest known names for an unknown one.
     """
     torch.manual_seed(seed)
     try:
-        found = _model_of_callable(name, batch) if ":" in name else _model_by_name(name, batch)
+        if name.endswith(EXPORTED):
+            found = _exported_model(name, batch)
+        else:
+            found = _model_of_callable(name, batch) if ":" in name else _model_by_name(name, batch)
     except (RuntimeError, MemoryError) as error:
         if isinstance(error, FpgaError):
             raise
         raise ModelNotFoundError(f"'{name}' cannot be created for batch size {batch}: {_one_line(error)}") from error
-    found.model.eval()
+    if not name.endswith(EXPORTED):  # a graph has one mode, that of its export
+        found.model.eval()
     return found
 
 

@@ -21,6 +21,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass
 from types import CodeType
 from typing import Any
@@ -136,6 +137,12 @@ class Observer:
 def recurrent_layers_wanted() -> bool:
     """Whether the user has Dynamo unroll recurrent layers anyway."""
     return bool(torch._dynamo.config.allow_rnn)
+
+
+def unrolling_recurrent_layers() -> AbstractContextManager[Any]:
+    """While it lasts, Dynamo unrolls recurrent layers."""
+    context: AbstractContextManager[Any] = torch._dynamo.config.patch(allow_rnn=True)
+    return context
 
 
 def differences() -> Iterator[str]:
@@ -297,7 +304,7 @@ class _Converter(_CatchErrors):
             self._caught.take()
             if not recurrent:
                 return convert(frame, cache_entry, frame_state)
-            with torch._dynamo.config.patch(allow_rnn=True):
+            with unrolling_recurrent_layers():
                 return convert(frame, cache_entry, frame_state)
 
         with convert_frame.compile_lock:  # Dynamo's lists are the process's

@@ -146,7 +146,7 @@ class MacCommand:
     def second_operand_is_map(self) -> bool:
         return self.weight_kind in (WeightKind.MAP, WeightKind.TRANSPOSED)
 
-    @property
+    @cached_property
     def one_to_one(self) -> bool:
         """Channel by channel: depthwise, and maxima."""
         return self.operation is Operation.MAXIMUM or self.weight_kind is WeightKind.DIAGONAL
@@ -160,7 +160,7 @@ class MacCommand:
         """The result of an engine of bfloat16 is left in float32, for a softmax."""
         return Flags.WIDE in self.flags
 
-    @property
+    @cached_property
     def stores_32_bits(self) -> bool:
         """Each pixel of a block is a line."""
         return self.raw or self.wide

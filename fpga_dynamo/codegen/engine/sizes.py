@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 CHANNELS = 16
 """Channels of a block of a map, and lanes of a word."""
@@ -95,11 +96,11 @@ class EngineSizes:
         """Whether the vector side puts words of two maps in turn, and works element by element."""
         return self.element_bytes == 1 and self.has_vector_side
 
-    @property
+    @cached_property
     def line_elements(self) -> int:
         return LINE_BYTES // self.element_bytes
 
-    @property
+    @cached_property
     def beat(self) -> int:
         """Pixels of a block in a line."""
         return self.line_elements // CHANNELS
@@ -109,12 +110,12 @@ class EngineSizes:
         """Words that pass the epilogue in a cycle."""
         return self.lanes // CHANNELS
 
-    @property
+    @cached_property
     def interleave(self) -> int:
         """Groups of pixels that the array works on in turn: floating-point sums return to an adder late."""
         return 1 if self.element_bytes == 1 else 8
 
-    @property
+    @cached_property
     def fill(self) -> int:
         """Words that reach the window in a cycle, to as many banks."""
         banks = 4 if self.pixels >= 4 else 2 if self.pixels >= 2 else 1
@@ -125,7 +126,7 @@ class EngineSizes:
         """Beats that a line of the input or of weights takes."""
         return LINE_BYTES // self.port_bytes
 
-    @property
+    @cached_property
     def port_words(self) -> int:
         """Pixels of a block that the port of the input moves in a beat."""
         return self.port_bytes // (CHANNELS * self.element_bytes)

@@ -100,7 +100,7 @@ def figures(program: EngineProgram, batch: int, found: Sequence[Sequence[float]]
     layers = _layers(program, found, total)
     every_byte = sum(layer.bytes for layer in layers) if moved is None else moved
     seconds = total / hertz
-    host = _host(program, len(launches))
+    host = host_work(program, len(launches))
     nodes = [node for node in program.graph.module.graph.nodes if computes(node) and node not in program.graph.static]
     taken = [node for node in nodes if node in program.taken]
     products = sum(macs(node) for node in nodes)
@@ -172,7 +172,8 @@ def _bound(commands: Sequence[MacCommand | VectorCommand], engine: EngineTarget)
 # --- the host ---------------------------------------------------------------------------------------------------------
 
 
-def _host(program: EngineProgram, launches: int) -> HostWork:
+def host_work(program: EngineProgram, launches: int) -> HostWork:
+    """What the host does in a call, by the platform's figures."""
     platform = program.engine.platform
     nodes = tuple(
         HostNode(node.name, str(node.target), why, macs(node), host_seconds(node, platform) * 1e3)

@@ -43,7 +43,11 @@ class EngineProgram:
 
 def lower_for_engine(module: GraphModule, engine: EngineTarget, static_inputs: Collection[int]) -> EngineProgram:
     """Lowers an ATen graph, which is changed; `static_inputs` are the positions of parameters among its inputs."""
-    graph = prepare(module, target_of(engine), static_inputs)
+    return lower_prepared(prepare(module, target_of(engine), static_inputs), engine)
+
+
+def lower_prepared(graph: GraphInfo, engine: EngineTarget) -> EngineProgram:
+    """Lowers a graph that `prepare` was given an engine of the same features for; may be called again and again."""
     plan = plan_for_engine(graph, engine, one_memory=True)
     (memory,) = plan.memories
     matches = [match for segment in plan.parts.segments for match in segment.matches]
