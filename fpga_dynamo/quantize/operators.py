@@ -90,6 +90,7 @@ VALUES: dict[object, str] = {
     aten.upsample_bilinear2d.vec: "resize",
     aten.softmax.int: "softmax",
     aten.layer_norm.default: "layer norm",
+    aten.rms_norm.default: "layer norm",
     aten.batch_norm.default: "batch norm",
     **{
         activation: "activation"
@@ -103,6 +104,8 @@ VALUES: dict[object, str] = {
     **{addition: "addition" for addition in (*ADDITIONS, *SUBTRACTIONS)},
     **{multiplication: "multiplication" for multiplication in MULTIPLICATIONS},
 }  # fmt: skip
+
+UNCENTERED_NORMS = (aten.linalg_vector_norm.default, aten.rms_norm.default)
 
 EMBEDDING = aten.embedding.default
 SOFTMAX = aten.softmax.int
@@ -197,10 +200,17 @@ def moved(node: Node) -> Node:
     return node
 
 
-def second_operands(nodes: Iterable[Node]) -> set[Node]:
-    """What moves to the second operands of products of two activations, but for what is non-negative anyway."""
-    products = [node for node in nodes if (kind := PRODUCTS.get(node.target)) and kind.weight_axis is None]
-    found = {moved(node.args[1]) for node in products if isinstance(node.args[1], Node)}
+def symmetric_values(nodes: Iterable[Node]) -> set[Node]:
+    """What has the zero point 0, but for what is non-negative anyway.
+
+    Values that move to the second operands of products of two activations, and those whose vector norm is computed.
+    """
+    found: set[Node] = set()
+    for node in nodes:
+        kind = PRODUCTS.get(node.target)
+        operand = 1 if kind and kind.weight_axis is None else 0 if node.target in UNCENTERED_NORMS else None
+        if operand is not None and isinstance(source := node.args[operand], Node):
+            found.add(moved(source))
     return {node for node in found if node.target not in NON_NEGATIVE}
 
 
