@@ -76,7 +76,7 @@ MOVES = (
     aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.upsample_nearest2d.vec,
     aten.upsample_nearest2d.default, aten.pixel_shuffle.default, aten.channel_shuffle.default, aten.chunk.default,
     aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int, aten.t.default, aten.mT.default,
-    aten.swapaxes.default, aten.movedim.int, aten.roll.default, aten.flip.default,
+    aten.swapaxes.default, aten.movedim.int, aten.roll.default, aten.flip.default, aten.unfold.default,
 )  # fmt: skip
 
 CONCATENATIONS = (aten.cat.default, aten.stack.default, aten.concat.default)
@@ -105,6 +105,7 @@ VALUES: dict[object, str] = {
     **{multiplication: "multiplication" for multiplication in MULTIPLICATIONS},
 }  # fmt: skip
 
+DROPOUTS = (aten.dropout.default, aten.dropout_.default)
 UNCENTERED_NORMS = (aten.linalg_vector_norm.default, aten.rms_norm.default)
 
 EMBEDDING = aten.embedding.default
@@ -180,10 +181,15 @@ def is_parameter(node: object) -> bool:
     return isinstance(node, Node) and node.op == "get_attr"
 
 
+def is_idle_dropout(node: Node) -> bool:
+    """Whether a node is a dropout that drops nothing."""
+    return node.target in DROPOUTS and not node.args[2]
+
+
 def keeps_range(node: Node) -> bool:
     """Whether a move's result has no values beyond its operand's: dropout that drops and padding by a number have."""
-    if node.target in (aten.dropout.default, aten.dropout_.default):
-        return not node.args[2]
+    if node.target in DROPOUTS:
+        return is_idle_dropout(node)
     if node.target in (aten.pad.default, aten.constant_pad_nd.default):
         mode = "constant" if node.target is not aten.pad.default or len(node.args) < 3 else node.args[2]
         value = node.args[-1] if len(node.args) == (4 if node.target is aten.pad.default else 3) else 0

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from fpga_dynamo.ir.graph import is_effectful
-from fpga_dynamo.quantize.operators import MOVES, aten
+from fpga_dynamo.ir.graph import is_effectful, mutates
+from fpga_dynamo.quantize.operators import MOVES, aten, is_idle_dropout
 
 
 def constant(model: GraphModule, node: object) -> Tensor | None:
@@ -78,13 +78,24 @@ def evaluated(model: GraphModule, node: Node, memo: dict[Node, Tensor | None]) -
     """The tensor that a node gives whatever the inputs are; None if that depends on them, or on chance."""
     if node not in memo:
         memo[node] = constant(model, node)
-        if node.op == "call_function" and not is_effectful(node):
+        if node.op == "call_function" and _is_function(node):
             operands = {operand: evaluated(model, operand, memo) for operand in node.all_input_nodes}
             if all(value is not None for value in operands.values()):
                 args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
+                if mutates(node):
+                    args = (args[0].clone(), *args[1:])
                 value = node.target(*args, **kwargs)  # type: ignore[operator]
                 memo[node] = value if isinstance(value, Tensor) else None
     return memo[node]
+
+
+def _is_function(node: Node) -> bool:
+    """Whether nothing but a node's result tells that it ran: neither chance, nor a value that others read."""
+    if is_idle_dropout(node) or not is_effectful(node):
+        return True
+    changed = node.args[0] if mutates(node) and torch.Tag.nondeterministic_seeded not in node.target.tags else None
+    own = isinstance(changed, Node) and changed.op == "call_function" and changed.target not in MOVES
+    return own and set(changed.users) == {node}
 
 
 def is_mask(value: Tensor | None) -> bool:

@@ -52,14 +52,17 @@ class Positions(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.split, self.project, self.bias = nn.Linear(64, 192), nn.Linear(64, 24), nn.Linear(1, 2)
+        self.split, self.project, self.bias = nn.Linear(64, 192), nn.Linear(64, 24), nn.Linear(8, 2)
+        self.distance = nn.Sequential(nn.Linear(1, 8), nn.ReLU(inplace=True))
+        self.dropout = nn.Dropout(0.1)
         self.register_buffer("distances", torch.arange(10.0)[:, None] - torch.arange(10.0))
 
     def forward(self, x: Tensor) -> Tensor:
         angles = torch.arange(10).view(-1, 1) / 3.0 ** torch.arange(32)
         x = x + torch.cat([angles.sin(), angles.cos()], 1)
         q, k, v = self.split(x).view(1, 10, 3, 2, 32).permute(2, 0, 3, 1, 4).unbind(0)
-        bias = 4 * torch.sigmoid(self.bias(self.get_buffer("distances").unsqueeze(-1))).permute(2, 0, 1)
+        hidden = self.distance(self.dropout(self.get_buffer("distances")).unsqueeze(-1))
+        bias = 4 * torch.sigmoid(self.bias(hidden)).permute(2, 0, 1)
         mixed = (q @ k.transpose(-2, -1) * 0.2 + bias.unsqueeze(0)).softmax(-1) @ v
         result: Tensor = self.project(mixed.transpose(1, 2).reshape(1, 10, 64))
         return result
