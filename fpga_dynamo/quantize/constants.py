@@ -10,7 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.quantize.operators import ADDITIONS, MULTIPLICATIONS, SUBTRACTIONS, aten, is_float, is_parameter
+from fpga_dynamo.ir.graph import mutates
+from fpga_dynamo.quantize.operators import (
+    ADDITIONS,
+    MOVES,
+    MULTIPLICATIONS,
+    SUBTRACTIONS,
+    aten,
+    is_float,
+    is_parameter,
+)
 from fpga_dynamo.quantize.parameters import constant, drop_unused, evaluated, is_mask, parameters
 
 _ARITHMETIC = (*ADDITIONS, *SUBTRACTIONS, *MULTIPLICATIONS, aten.div.Tensor, aten.div_.Tensor)
@@ -29,7 +38,7 @@ def fold_constants(model: GraphModule) -> None:
             if node.op != "call_function" or not is_float(node) or node in moved or is_parameter(node):
                 continue
             value = evaluated(model, node, memo)
-            if value is None or is_mask(value) or all(evaluated(model, user, memo) is not None for user in node.users):
+            if value is None or is_mask(value) or _is_changed(node) or all(evaluated(model, user, memo) is not None for user in node.users):
                 continue
             name = f"_constant_{node.name}"
             model.register_parameter(name, nn.Parameter(value.detach().clone(), requires_grad=False))
@@ -42,6 +51,11 @@ def fold_constants(model: GraphModule) -> None:
         model.graph.eliminate_dead_code()
         drop_unused(model)
         model.recompile()
+
+
+def _is_changed(node: Node) -> bool:
+    """Whether a reader of a value, or of a view of it, changes it in place: then each call begins with a new one."""
+    return any(mutates(user) or (user.target in MOVES and _is_changed(user)) for user in node.users)
 
 
 def numbers_of_parameters(model: GraphModule) -> None:

@@ -106,3 +106,22 @@ def test_a_model_that_trains_keeps_what_its_parameters_are_read_for() -> None:
     graph(x).sum().backward()
     trained = [name for name, parameter in graph.named_parameters() if parameter.grad is not None]
     assert {"gain", "skip"} <= set(trained)
+
+
+def test_what_is_changed_in_place_begins_anew_at_each_call() -> None:
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = nn.Linear(8, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            table = torch.arange(8.0) * 0.1
+            table += x.mean()
+            result: Tensor = self.last(x + table)
+            return result
+
+    model, x = Counted().eval(), torch.randn(3, 8)
+    graph = exported(model, x, None)
+    fold_constants(graph)
+    for _ in range(2):
+        torch.testing.assert_close(graph(x), model(x))
