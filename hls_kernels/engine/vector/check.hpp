@@ -14,7 +14,8 @@ inline const char* refusal(const vector_command& c) {
     for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
         if (x < 1) return "has a size that is not positive";
     if (c.low < -128 || c.high > 127 || c.low > c.high) return "has limits that are none of int8";
-    constexpr int32_t FLAGS = VECTOR_FLOATS ? VECTOR_WIDE | VECTOR_CAUSAL : VECTOR_TABLE | VECTOR_SHARED | VECTOR_UNCENTERED;
+    constexpr int32_t FLAGS = VECTOR_FLOATS ? VECTOR_WIDE | VECTOR_CAUSAL
+                                            : VECTOR_TABLE | VECTOR_SHARED | VECTOR_UNCENTERED;
     if (VECTOR_FLOATS && (!reduces(c) || (c.flags & ~FLAGS) || c.other != NO_OPERAND))
         return "is none of those that engines of floats have: softmax and layer norm of a map";
     if (c.flags & ~FLAGS) return "has flags that are those of floats";
