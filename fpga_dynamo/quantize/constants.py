@@ -1,4 +1,4 @@
-"""What a graph computes from parameters alone, as parameters: standardised weights, biases of attention made by a layer.
+"""What a graph computes from parameters alone, as parameters: standardized weights, biases of attention from a layer.
 
 A weight that is computed has no scale, and a table of positions that is computed is no parameter, so that neither is in
 8 bits. In a model that does not train any more both are constants. Tests: tests/quantize/test_constants.py.
@@ -19,8 +19,9 @@ from fpga_dynamo.quantize.operators import (
     aten,
     is_float,
     is_parameter,
+    is_score,
 )
-from fpga_dynamo.quantize.parameters import constant, drop_unused, evaluated, is_mask, parameters
+from fpga_dynamo.quantize.parameters import MASKED, constant, drop_unused, evaluated, is_mask, parameters
 
 _ARITHMETIC = (*ADDITIONS, *SUBTRACTIONS, *MULTIPLICATIONS, aten.div.Tensor, aten.div_.Tensor)
 
@@ -38,7 +39,9 @@ def fold_constants(model: GraphModule) -> None:
             if node.op != "call_function" or not is_float(node) or node in moved or is_parameter(node):
                 continue
             value = evaluated(model, node, memo)
-            if value is None or is_mask(value) or _is_changed(node) or all(evaluated(model, user, memo) is not None for user in node.users):
+            if value is None or _masks_some(node, value) or _is_changed(node):
+                continue
+            if all(evaluated(model, user, memo) is not None for user in node.users):
                 continue
             name = f"_constant_{node.name}"
             model.register_parameter(name, nn.Parameter(value.detach().clone(), requires_grad=False))
@@ -51,6 +54,11 @@ def fold_constants(model: GraphModule) -> None:
         model.graph.eliminate_dead_code()
         drop_unused(model)
         model.recompile()
+
+
+def _masks_some(node: Node, value: Tensor) -> bool:
+    """Whether a value is a mask, or masks some of the scores that it is added to: it has no scale of its own then."""
+    return is_mask(value) or (any(map(is_score, node.users)) and bool((value.abs() >= -MASKED).any()))
 
 
 def _is_changed(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Means over images and windows on the hardware engine: their arithmetic beside exact fractions, and eager mode's bits."""
+"""Means over images and windows on the hardware engine: their arithmetic beside exact fractions and eager mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that a graph computes from parameters alone: constants in 8 bits, and on the engine, unless the model trains."""
+"""Values that a graph computes from parameters alone: constants in 8 bits, also on the engine, if nothing trains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.marks import EXTENDED
 
 
 class Standardized(nn.Module):
-    """Convolutions whose weights are standardized at each call, with a gain of one element, as in normalizer-free networks."""
+    """Convolutions whose weights are standardized at each call, with a gain of one element."""
 
     def __init__(self) -> None:
         super().__init__()

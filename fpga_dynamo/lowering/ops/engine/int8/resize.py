@@ -1,8 +1,8 @@
 """Resizing of integers by whole factors on the hardware engine: all phases of the result are the image.
 
-So it is put together as the phases of a transposed convolution are, word by word. Of nearest resizing a phase is the input.
-Of bilinear resizing it is a convolution of 3 x 3, channel by channel, of the input with its border twice. Factors are
-powers of two, whose weights float32 holds: so the result has the bits of eager mode.
+So it is put together as the phases of a transposed convolution are, word by word. Of nearest resizing a phase is the
+input. Of bilinear resizing it is a convolution of 3 x 3, channel by channel, of the input with its border twice. The
+factors are powers of two, whose weights float32 holds: so the result has the bits of eager mode.
 Tests: tests/lowering/test_engine_bits.py, test_engine_lowering.py, test_engine_resize.py.
 """
 
