@@ -13,6 +13,7 @@ import posixpath
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,13 @@ COMMANDS = {
 }
 MODULES = ("fpga_dynamo", "fpga_dynamo.patterns", "fpga_dynamo.signal", "fpga_dynamo.quantize")
 Schema = dict[str, Any]
+FILES = {
+    "docs/reference/files.md": ("xclbin_build/schemas/recipe.schema.json", "xclbin_build/schemas/platform.schema.json"),
+    "docs/reference/study-files.md": tuple(
+        f"fpga_dynamo/tools/soc/schemas/{name}.schema.json" for name in ("system", "workload", "sweep")
+    ),
+}
+"""Pages that end with tables of the keys of file formats: the JSON schemas of these."""
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"(^ *```.*?^ *```\s*?$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
@@ -116,7 +124,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if ROOT / path in TUTORIALS:
         name = f"{Path(path).stem}.ipynb"
         return f"{relinked(markdown, path)}\n[This page as a Jupyter notebook]({name}), without outputs.\n"
-    return relinked(markdown, path) + (file_reference() if path == "docs/reference/files.md" else "")
+    return relinked(markdown, path) + file_reference(FILES.get(path, ()))
 
 
 def python_reference() -> str:
@@ -127,11 +135,11 @@ def python_reference() -> str:
     return "\n".join(sections)
 
 
-def file_reference() -> str:
-    """A table of keys for each table of a recipe and of a platform, from the JSON schemas."""
+def file_reference(schemas: Sequence[str]) -> str:
+    """A table of keys for each table of a file format, from the JSON schemas of these paths."""
     sections = []
-    for name in ("recipe", "platform"):
-        schema = json.loads((ROOT / f"xclbin_build/schemas/{name}.schema.json").read_text(encoding="utf-8"))
+    for path in schemas:
+        schema = json.loads((ROOT / path).read_text(encoding="utf-8"))
         sections.append(f"\n## {schema['title']}\n\n{schema['description']}\n")
         sections += _tables(schema, schema["$defs"], "")
     return "\n".join(sections)
@@ -141,26 +149,37 @@ def _tables(schema: Schema, shared: Schema, where: str) -> list[str]:
     """The table of a schema's keys, then those of the tables within it."""
     rows, inner = ["| key | value | default | meaning |", "|---|---|---|---|"], []
     for key, given in schema.get("properties", {}).items():
-        value = shared[given["$ref"].rsplit("/", 1)[1]] | given if "$ref" in given else given
+        value = _resolved(given, shared)
         default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
-        rows.append(f"| `{key}` | {_kind(value)} | {default} | {value.get('description', '')} |")
+        rows.append(f"| `{key}` | {_kind(value, shared)} | {default} | {value.get('description', '')} |")
         item, path = value, f"{where}.{key}".strip(".")
         if value.get("type") == "array":
             item, path = value["items"], f"[{path}]"
         elif isinstance(value.get("additionalProperties"), dict):
             item, path = value["additionalProperties"], f"{path}.NAME"
-            item = shared[item["$ref"].rsplit("/", 1)[1]] if "$ref" in item else item
+        item = _resolved(item, shared)
+        if "properties" not in item:
+            choices = (_resolved(each, shared) for each in item.get("oneOf", ()))
+            item = next((choice for choice in choices if "properties" in choice), item)
         if "properties" in item:
             inner += [f"### `[{path}]`\n", *_tables(item, shared, path)]
     return ["\n".join(rows) + "\n", *inner]
 
 
-def _kind(value: Schema) -> str:
+def _resolved(value: Schema, shared: Schema) -> Schema:
+    """A schema in place of a reference to it; another file's is a table."""
+    if "$ref" not in value:
+        return value
+    _, inside, name = value["$ref"].rpartition("#/$defs/")
+    return (shared[name] if inside else {"type": "object"}) | value
+
+
+def _kind(value: Schema, shared: Schema) -> str:
     """What a value may be, in words."""
     if "enum" in value:
         return ", ".join(f"`{json.dumps(each)}`" for each in value["enum"])
     if "oneOf" in value:
-        return " or ".join(_kind(each) for each in value["oneOf"])
+        return " or ".join(_kind(_resolved(each, shared), shared) for each in value["oneOf"])
     words = {"object": "table", "string": "text", "array": "list"}.get(value["type"], value["type"])
     least, most = value.get("minimum"), value.get("maximum")
     if "exclusiveMinimum" in value:

@@ -241,7 +241,10 @@ class graph_model:
     """A task graph on a system (ours). ValueError for one that cannot run there.
 
     stated, transfer: seconds by task and kind, row by row, negative where a kind cannot run a task. edges: for each
-    task those before it. crossing: for each edge the seconds if its tasks run in different memories.
+    task those before it.
+
+    crossing: for each edge the seconds if its tasks run in different memories. outward: the part of transfer that
+    follows the task (none).
     """
 
     def __init__(
@@ -251,6 +254,7 @@ class graph_model:
         transfer: Sequence[float],
         edges: Sequence[Sequence[int]],
         crossing: Sequence[float],
+        outward: Sequence[float] = ...,
     ) -> None: ...
 
 def simulate(
@@ -264,9 +268,12 @@ def simulate(
     spread: float,
     tail: float,
     trace: bool,
+    deadlines: Sequence[float] = ...,
+    channels: int = ...,
 ) -> dict[str, Any]:
     """A run in virtual time (ours), see scheduling/simulator.hpp. cost: seconds of a round, an evaluation, an
-    assignment, and the period. Times come back as arrays."""
+    assignment, and the period. deadlines: by application, seconds from an arrival. channels: transfers at
+    once (any number). Times come back as arrays."""
 
 class least_work:
     """The default policy (ours), see scheduling/least_work.hpp."""

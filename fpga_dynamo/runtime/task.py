@@ -86,12 +86,14 @@ class Task:
 class TaskGraph:
     """A DAG of tasks in topological order, made once per program and executed many times.
 
-    Only `durations` changes. model: the name of the model or application, "" if unknown.
+    Only `durations` changes. model: the name of the model or application, "" if unknown. deadline: seconds from the
+    arrival of a frame by which it should end, for the policies that consider it.
     """
 
     name: str
     tasks: tuple[Task, ...]
     model: str
+    deadline: float
     successors: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
     dependency_counts: tuple[int, ...] = field(init=False, repr=False)
     roots: tuple[int, ...] = field(init=False, repr=False)
@@ -102,7 +104,7 @@ class TaskGraph:
     durations: list[float] = field(init=False, repr=False)
     """Seconds that each task takes, as its runs say (see `lasted`); least stated seconds before the first one."""
 
-    def __init__(self, name: str, tasks: Sequence[Task], model: str = "") -> None:
+    def __init__(self, name: str, tasks: Sequence[Task], model: str = "", deadline: float = math.inf) -> None:
         successors: list[list[int]] = [[] for _ in tasks]
         for index, task in enumerate(tasks):
             for dependency in task.dependencies:
@@ -115,6 +117,7 @@ class TaskGraph:
         values = {
             "name": name,
             "model": model,
+            "deadline": deadline,
             "tasks": tuple(tasks),
             "successors": tuple(map(tuple, successors)),
             "dependency_counts": tuple(len(task.dependencies) for task in tasks),
@@ -163,6 +166,11 @@ class Frame:
         self.tasks_left = len(graph.tasks)
         # One-task graphs, the common case, never look at the counters.
         self.dependencies_left = list(graph.dependency_counts) if self.tasks_left > 1 else None
+
+    @property
+    def deadline(self) -> float:
+        """When it should have ended, on the clock of `arrival`; infinite without a deadline."""
+        return self.arrival + self.graph.deadline
 
     def roots(self) -> list[ReadyTask]:
         return [ReadyTask(self, index) for index in self.graph.roots]

@@ -55,7 +55,7 @@ def losses(device: str, dtype: torch.dtype, network: str, optimizer: Optimizer, 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_follows_float64(name: str, network: str, compiled: bool) -> None:
-    """Within 1e-5, or twice what float32 is off on the CPU: Adam on ReLU and maximum pooling exceeds 1e-5 there, too."""
+    """Within 1e-5, or twice what float32 is off on the CPU: Adam with ReLU and maximum pooling exceeds 1e-5 there."""
     reference = losses("cpu", torch.float64, network, OPTIMIZERS[name])
     result = losses("fpga", torch.float32, network, OPTIMIZERS[name], compiled)
     own = losses("cpu", torch.float32, network, OPTIMIZERS[name])

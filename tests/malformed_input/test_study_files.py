@@ -39,9 +39,10 @@ GRAPH: dict[str, Any] = {
 }
 SYSTEM: dict[str, Any] = {
     "name": "small",
-    "cpus": {"a53": 2, "x86": {"count": 1, "clock": 1.5e9, "busy_watts": 0.5, "idle_watts": 0.1}},
+    "classes": {"u74": {"clock": 1.5e9, "speed": 1.9, "busy_watts": 0.6, "idle_watts": 0.1}},
+    "cpus": {"a53": 2, "u74": 1, "x86": {"count": 1, "clock": 1.5e9, "busy_watts": 0.5, "idle_watts": 0.1}},
     "accelerators": {"fft": [{"count": 1}, {"count": 1, "clock": 150e6}]},
-    "transfer": {"latency": 1e-5, "bandwidth": 4e9, "resident": False},
+    "transfer": {"latency": 1e-5, "bandwidth": 4e9, "channels": 2, "resident": False},
     "scheduler": {"policy": "least_work", "decision": "native", "period": 0.0},
 }
 WORKLOAD: dict[str, Any] = {
@@ -51,7 +52,7 @@ WORKLOAD: dict[str, Any] = {
     "spread": 0.1,
     "tail": 0.1,
     "application": [
-        {"graph": "graph.json", "share": 3.0, "arrivals": "poisson", "name": "one"},
+        {"graph": "graph.json", "share": 3.0, "deadline": 5e-3, "arrivals": "poisson", "name": "one"},
         {"graph": "graph.json", "arrivals": {"bursts": 2}, "name": "three"},
         {"graph": "graph.json", "arrivals": {"trace": "times.txt"}, "name": "two"},
     ],

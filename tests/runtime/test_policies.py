@@ -192,11 +192,13 @@ def test_adaptive_refuses_meaningless_options(options: Any) -> None:
 
 
 def test_names() -> None:
-    assert policy_names() == ["adaptive", "eft", "etf", "heft_rt", "least_work", "met", "random", "simple"]
+    assert policy_names() == [
+        "adaptive", "edf", "eft", "etf", "heft_rt", "least_work", "llf", "met", "random", "simple",
+    ]  # fmt: skip
     assert make_policy("HEFT_RT").name == make_policy("heft-rt").name == "heft_rt"
     with pytest.raises(ValueError, match="unknown scheduling policy 'heftrt': did you mean 'heft_rt'"):
         make_policy("heftrt")
-    with pytest.raises(ValueError, match="known are adaptive, eft, etf"):
+    with pytest.raises(ValueError, match="known are adaptive, edf, eft"):
         make_policy("zzz")
     with pytest.raises(ValueError, match="cannot be combined with a 'eft' policy object"):
         make_policy(make_policy("eft"), seed=1)

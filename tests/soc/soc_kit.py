@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from itertools import pairwise
 from typing import Any
@@ -42,13 +43,14 @@ def systems(draw: st.DrawFn, resident: bool | None = None) -> System:
     if draw(st.booleans()):
         accelerators["fft"] = [{"count": 1}, {"count": 1, "clock": 100e6}]
     keep = draw(st.booleans()) if resident is None else resident
+    channels = draw(st.sampled_from([{}, {"channels": 1}, {"channels": 2}])) if resident is None else {}
     costs = ["free", "native", "a53", {"round": 2e-6, "assignment": 1e-6}, {"period": 50e-6}, {"wake": 7e-6}]
     decision = draw(st.sampled_from(costs))
     return System(
         {
             "cpus": cpus,
             "accelerators": accelerators,
-            "transfer": {"latency": 2e-6, "bandwidth": 4e9, "resident": keep},
+            "transfer": {"latency": 2e-6, "bandwidth": 4e9, "resident": keep, **channels},
             "scheduler": {"decision": decision},
         }
     )
@@ -64,6 +66,7 @@ def workloads(draw: st.DrawFn, spread: bool = True) -> Workload:
                 draw(st.sampled_from([1.0, 3.0])),
                 draw(st.sampled_from(["poisson", "periodic", "bursts"])),
                 draw(st.sampled_from([1, 4])),
+                deadline=draw(st.sampled_from([math.inf, 50e-6, 400e-6])),
             )
             for number in range(count)
         ],

@@ -7,6 +7,7 @@ import csv
 import json
 import linecache
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,12 @@ def test_a_run_from_the_command_line(study: Path, capsys: pytest.CaptureFixture[
     assert "radar" in shown and "fft@150MHz_1" in shown and "lower bound of any scheduler" in shown
     assert picture.exists() and len(json.loads(trace.read_text())["traceEvents"]) > 60
     assert main(["soc", "run", *files, "--policy", "tests.soc.test_sweep:Backwards"]) == 0
+    (study / "workload.toml").write_text(
+        'instances = 20\nwarm_up = 0.5\n[[application]]\ngraph = "radar.json"\narrivals = "periodic"\ndeadline = 1e-9'
+    )
+    capsys.readouterr()
+    assert main(["soc", "run", *files]) == 0
+    assert re.search(r"radar\W+10\W.*100.0%", capsys.readouterr().out), "half of the instances, all too late"
     assert main(["soc", "run", *files, "--paced"]) == 2
     assert main(["soc", "run", *files, "--gantt", str(study / "gantt.html")]) == 2
     assert "cannot draw a picture called gantt.html: its file extension must be one of" in capsys.readouterr().err
@@ -178,6 +185,8 @@ def test_a_run_from_the_command_line(study: Path, capsys: pytest.CaptureFixture[
 MISTAKES = [
     ({"system": {"cpu": {}}}, "unknown key 'cpu': did you mean 'cpus'"),
     ({"system": {"cpus": {"a35": 1}}}, "unknown CPU class 'a35': did you mean 'a53'"),
+    ({"system": {"cpus": {"u74": 1}, "classes": {"u74": {"clock": 1e9}}}}, "classes.u74 needs a speed greater than 0"),
+    ({"system": {"cpus": {"a53": 1}, "classes": {"a53": {}}}}, "classes.a53: this class is built in"),
     ({"system": {"cpus": {"a53": -1}}}, "a count must be a whole number"),
     ({"system": {"cpus": {"a53": 0}}}, "at least one processing element"),
     ({"system": {"cpus": {"a53": 1}, "scheduler": {"decision": "slow"}}}, "the cost of decisions must be one of free"),
@@ -185,6 +194,7 @@ MISTAKES = [
     ({"system": {"cpus": {"a53": [{"count": 1}, {"count": 2}]}}}, "given twice with the same clock"),
     ({"workload": {}}, "at least one [[application]]"),
     ({"workload": {"application": [{}]}}, "application 1 has no source"),
+    ({"workload": {"application": [{"graph": "radar.json", "deadline": 0}]}}, "a deadline must be greater than 0 s"),
     ({"workload": {"application": [{"graph": "radar.json"}, {"graph": "radar.json"}]}}, "two applications are called"),
     ({"workload": {"application": [{"graph": "radar.json", "arrivals": "often"}]}}, "arrivals must be 'poisson'"),
     ({"workload": {"application": [{"graph": "radar.json", "arrivals": {"trace": "no.txt"}}]}}, "cannot read arrivals"),

@@ -43,7 +43,8 @@ columns column(const std::vector<Record>& records, Field Record::* field) {
 
 nb::dict run(const std::shared_ptr<system_model>& system, const std::vector<std::shared_ptr<graph_model>>& graphs,
              const std::vector<double>& times, const std::vector<int>& applications, const std::string& policy,
-             uint64_t seed, const std::vector<double>& cost, double spread, double tail, bool trace) {
+             uint64_t seed, const std::vector<double>& cost, double spread, double tail, bool trace,
+             std::vector<double> deadlines, int channels) {
     if (times.size() != applications.size() || cost.size() != 5)
         throw nb::value_error("give as many times as applications, and five costs");
     scheduling::run_options options;
@@ -53,6 +54,8 @@ nb::dict run(const std::shared_ptr<system_model>& system, const std::vector<std:
     options.spread = spread;
     options.tail = tail;
     options.trace = trace;
+    options.deadlines = std::move(deadlines);
+    options.channels = channels;
     std::vector<scheduling::arrival> arrivals;
     for (size_t i = 0; i < times.size(); ++i) arrivals.push_back({times[i], applications[i]});
     const std::vector<std::shared_ptr<const graph_model>> models(graphs.begin(), graphs.end());
@@ -125,10 +128,10 @@ void bind_scheduling(nb::module_& module) {
         .def(nb::init<std::vector<int>, std::vector<int>>(), "kind_of"_a, "memory_of"_a);
     nb::class_<graph_model>(module, "graph_model")
         .def(nb::init<const system_model&, std::vector<double>, std::vector<double>,
-                      const std::vector<std::vector<int>>&, std::vector<double>>(),
-             "system"_a, "stated"_a, "transfer"_a, "edges"_a, "crossing"_a);
+                      const std::vector<std::vector<int>>&, std::vector<double>, std::vector<double>>(),
+             "system"_a, "stated"_a, "transfer"_a, "edges"_a, "crossing"_a, "outward"_a = std::vector<double>());
     module.def("simulate", &run, "system"_a, "graphs"_a, "times"_a, "applications"_a, "policy"_a, "seed"_a, "cost"_a,
-               "spread"_a, "tail"_a, "trace"_a);
+               "spread"_a, "tail"_a, "trace"_a, "deadlines"_a = std::vector<double>(), "channels"_a = 0);
     nb::class_<least_work_policy>(module, "least_work")
         .def(nb::init<std::shared_ptr<system_model>>(), "system"_a)
         .def("add_graph", &least_work_policy::add_graph, "graph"_a)

@@ -4,57 +4,16 @@
 #include <queue>
 #include <random>
 
+#include "deadline_policies.hpp"
 #include "least_work.hpp"
-#include "policy.hpp"
+#include "list_policy.hpp"
 
 namespace scheduling {
 namespace {
 
-struct ready_task {
-    instance* owner;
-    int task;
-};
-
-class cedr_policy : public policy {
+class simple : public list_policy {
 public:
-    using policy::policy;
-    void add(instance& owner, int task) override { ready_.push_back({&owner, task}); }
-    size_t waiting() const override { return ready_.size(); }
-
-protected:
-    std::vector<ready_task> ready_;
-
-    double seconds(const ready_task& item, int kind) const { return estimate(*item.owner, item.task, kind); }
-
-    template <typename Visit>
-    void each_kind(const ready_task& item, Visit&& visit) const {
-        const rows& kinds = item.owner->graph->supporting;
-        for (int at = kinds.begin[item.task]; at < kinds.begin[item.task + 1]; ++at) visit(kinds.items[at]);
-    }
-
-    struct choice {
-        double finish;
-        int pe;
-    };
-
-    // Least max(now, available) + seconds over the PEs that support it; the first PE wins a tie.
-    choice earliest(const ready_task& item, double now, const std::vector<double>& planned, double& evaluations) const {
-        choice best{0.0, -1};
-        each_kind(item, [&](int kind) {
-            const double cost = seconds(item, kind);
-            for (const int pe : system_.members[kind]) {
-                const double finish = std::max(now, planned[pe]) + cost;
-                if (best.pe < 0 || finish < best.finish || (finish == best.finish && pe < best.pe)) best = {finish, pe};
-                evaluations += 1;
-            }
-        });
-        return best;
-    }
-};
-
-class simple : public cedr_policy {
-public:
-    using cedr_policy::cedr_policy;
+    using list_policy::list_policy;
     double decide(double, const std::vector<double>&, std::vector<assignment>& out) override {
         double evaluations = 0;
         for (const ready_task& item : ready_) {
@@ -88,9 +47,9 @@ private:
     std::mt19937_64 generator_;
 };
 
-class met : public cedr_policy {
+class met : public list_policy {
 public:
-    met(const system_model& system) : cedr_policy(system), turns_(system.kinds()) {}
+    met(const system_model& system) : list_policy(system), turns_(system.kinds()) {}
     double decide(double, const std::vector<double>&, std::vector<assignment>& out) override {
         double evaluations = 0;
         for (const ready_task& item : ready_) {
@@ -112,9 +71,9 @@ private:
     std::vector<size_t> turns_;
 };
 
-class eft : public cedr_policy {
+class eft : public list_policy {
 public:
-    using cedr_policy::cedr_policy;
+    using list_policy::list_policy;
     double decide(double now, const std::vector<double>& available, std::vector<assignment>& out) override {
         double evaluations = order();
         planned_ = available;
@@ -155,9 +114,9 @@ protected:
     }
 };
 
-class etf : public cedr_policy {
+class etf : public list_policy {
 public:
-    using cedr_policy::cedr_policy;
+    using list_policy::list_policy;
     // CEDR's loop looks at all ready tasks and PEs for each assignment: n (n + 1) / 2 tasks in all, which is what is
     // counted. The heap finds the same with less: finish times only grow, so an entry is a lower bound.
     double decide(double now, const std::vector<double>& available, std::vector<assignment>& out) override {
@@ -190,7 +149,8 @@ private:
 
 }  // namespace
 
-const std::vector<std::string> policy_names{"simple", "random", "met", "eft", "etf", "heft_rt", "least_work"};
+const std::vector<std::string> policy_names{"simple",  "random",     "met", "eft", "etf",
+                                            "heft_rt", "least_work", "edf", "llf"};
 
 std::unique_ptr<policy> make_policy(const std::string& name, const system_model& system, uint64_t seed) {
     if (name == "simple") return std::make_unique<simple>(system);
@@ -200,6 +160,8 @@ std::unique_ptr<policy> make_policy(const std::string& name, const system_model&
     if (name == "etf") return std::make_unique<etf>(system);
     if (name == "heft_rt") return std::make_unique<heft_rt>(system);
     if (name == "least_work") return make_least_work(system);
+    if (name == "edf") return make_edf(system);
+    if (name == "llf") return make_llf(system);
     throw std::invalid_argument("unknown native policy '" + name + "'");
 }
 

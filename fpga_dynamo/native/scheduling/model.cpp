@@ -18,13 +18,16 @@ system_model::system_model(std::vector<int> kinds, std::vector<int> memory)
 }
 
 graph_model::graph_model(const system_model& system, std::vector<double> seconds, std::vector<double> transfers,
-                         const std::vector<std::vector<int>>& edges, std::vector<double> crossings)
+                         const std::vector<std::vector<int>>& edges, std::vector<double> crossings,
+                         std::vector<double> outwards)
     : kinds(system.kinds()),
       stated(std::move(seconds)),
       transfer(std::move(transfers)),
+      outward(std::move(outwards)),
       crossing(std::move(crossings)) {
     const size_t count = edges.size();
-    if (stated.size() != count * kinds || transfer.size() != stated.size())
+    if (outward.empty()) outward.resize(stated.size());
+    if (stated.size() != count * kinds || transfer.size() != stated.size() || outward.size() != stated.size())
         throw std::invalid_argument("seconds and transfers must be given for each task and kind");
     std::vector<std::vector<int>> following(count);
     for (size_t task = 0; task < count; ++task) {

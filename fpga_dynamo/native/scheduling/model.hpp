@@ -1,6 +1,7 @@
 // What is scheduled: processing elements (PEs) of several kinds, task graphs with seconds for each kind, and instances.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct graph_model {
     int kinds = 0;
     std::vector<double> stated;    // seconds without transfers by [task][kind]; negative if the kind cannot run it
     std::vector<double> transfer;  // by [task][kind]: what crosses whatever ran before
+    std::vector<double> outward;   // by [task][kind]: the part of `transfer` that follows the task
     rows supporting;               // by task: the kinds that can run it and of which there is a PE
     rows before;                   // by task: what it depends on
     std::vector<double> crossing;  // beside before.items: seconds if the two tasks run in different memories
@@ -41,9 +43,11 @@ struct graph_model {
     std::vector<int> roots;
     bool crosses = false;  // some crossing takes time
 
-    // edges: for each task the tasks before it; crossings: seconds for each edge, in the same order.
+    // edges: for each task the tasks before it; crossings: seconds for each edge, in the same order. outwards: empty if
+    // all transfers precede their tasks.
     graph_model(const system_model& system, std::vector<double> seconds, std::vector<double> transfers,
-                const std::vector<std::vector<int>>& edges, std::vector<double> crossings);
+                const std::vector<std::vector<int>>& edges, std::vector<double> crossings,
+                std::vector<double> outwards = {});
     int tasks() const { return supporting.size(); }
     double total(int task, int kind) const { return stated[task * kinds + kind] + transfer[task * kinds + kind]; }
 };
@@ -54,6 +58,7 @@ struct instance {
     int number = 0;
     int application = 0;
     double arrival = 0.0;
+    double deadline = std::numeric_limits<double>::infinity();  // when it should have ended
     double started = -1.0;
     double ended = -1.0;
     int left = 0;               // tasks that have not ended

@@ -33,7 +33,8 @@ double factor(const run_options& options, int instance, int task) {
     return std::exp(options.spread * normal) * (long_one ? 10.0 : 1.0);
 }
 
-enum class event_kind { arrival, end, decision, tick };
+// begin, moved, computed: of a task whose transfers need a channel.
+enum class event_kind { arrival, begin, moved, computed, end, decision, tick };
 
 struct event {
     double time;
@@ -57,6 +58,8 @@ struct bound_task {
 struct slot {
     bound_task running{nullptr, 0, 0.0};
     double since = 0, seconds = 0, expected_end = 0, ended = idle;
+    double inward = 0, outward = 0;  // seconds of transfers that are still to come
+    bool has_channel = false;
     std::deque<bound_task> queue;
     double backlog = 0;
 };
@@ -77,6 +80,7 @@ public:
             one.number = static_cast<int>(i);
             one.application = arrivals[i].application;
             one.arrival = arrivals[i].time;
+            if (!options.deadlines.empty()) one.deadline = one.arrival + options.deadlines.at(one.application);
             if (i && arrivals[i].time < arrivals[i - 1].time) throw std::invalid_argument("arrivals must be sorted");
         }
         result_.busy.assign(system.pes(), 0.0);
@@ -109,6 +113,9 @@ private:
     void handle(const event& next, double now) {
         switch (next.kind) {
             case event_kind::arrival: arrive(next.subject, now); break;
+            case event_kind::begin: request(next.subject, now); break;
+            case event_kind::moved: compute(next.subject, now); break;
+            case event_kind::computed: request(next.subject, now); break;
             case event_kind::end: end(next.subject, now); break;
             case event_kind::decision: apply(now); break;
             case event_kind::tick: ticking_ = false; break;
@@ -147,11 +154,14 @@ private:
 
     void end(int pe, double now) {
         slot& here = slots_[pe];
+        if (here.has_channel) release(pe, now);
         const bound_task done = here.running;
         instance& one = *done.owner;
         result_.busy[pe] += now - here.since;
         if (options_.trace) result_.tasks.push_back({one.number, done.task, pe, here.since, now});
-        policy_->observe(one, done.task, system_.kind_of[pe], here.seconds);  // now - since is not it to the last bit
+        // now - since is not it to the last bit, where no transfer has waited.
+        const double seconds = options_.channels ? now - here.since : here.seconds;
+        policy_->observe(one, done.task, system_.kind_of[pe], seconds);
         here.running.owner = nullptr;
         here.ended = now;
         if (here.queue.empty()) {
@@ -184,9 +194,58 @@ private:
         here.since = begin;
         here.expected_end = now + next.expected;
         available_[pe] = here.expected_end + here.backlog;
-        const double seconds = one.graph->total(next.task, kind) + one.crossing_to(next.task, system_.memory_of[kind]);
-        here.seconds = seconds * factor(options_, one.number, next.task);
-        push(begin + here.seconds, event_kind::end, pe);
+        const graph_model& graph = *one.graph;
+        const int at = next.task * graph.kinds + kind;
+        const double crossing = one.crossing_to(next.task, system_.memory_of[kind]);
+        const double by = factor(options_, one.number, next.task);
+        here.seconds = (graph.total(next.task, kind) + crossing) * by;
+        here.outward = graph.outward[at] * by;
+        here.inward = (graph.transfer[at] - graph.outward[at] + crossing) * by;
+        if (!options_.channels)
+            push(begin + here.seconds, event_kind::end, pe);
+        else
+            push(begin, here.inward > 0 ? event_kind::begin : event_kind::moved, pe);
+    }
+
+    // The next transfer of a task: it starts, or waits until a channel is free.
+    void request(int pe, double now) {
+        if (busy_channels_ == options_.channels) {
+            waiting_.push_back(pe);
+            return;
+        }
+        ++busy_channels_;
+        transfer(pe, now);
+    }
+
+    void transfer(int pe, double now) {
+        slot& here = slots_[pe];
+        here.has_channel = true;
+        const bool is_inward = here.inward > 0;
+        push(now + (is_inward ? here.inward : here.outward), is_inward ? event_kind::moved : event_kind::end, pe);
+    }
+
+    // The transfer of a PE has ended: its channel goes to the one that has waited longest.
+    void release(int pe, double now) {
+        slots_[pe].has_channel = false;
+        if (waiting_.empty()) {
+            --busy_channels_;
+            return;
+        }
+        const int next = waiting_.front();
+        waiting_.pop_front();
+        transfer(next, now);
+    }
+
+    // The operands of a task are there.
+    void compute(int pe, double now) {
+        slot& here = slots_[pe];
+        if (here.has_channel) release(pe, now);
+        const bound_task& task = here.running;
+        const graph_model& graph = *task.owner->graph;
+        const double by = factor(options_, task.owner->number, task.task);
+        here.inward = 0;
+        const double seconds = graph.stated[task.task * graph.kinds + system_.kind_of[pe]] * by;
+        push(now + seconds, here.outward > 0 ? event_kind::computed : event_kind::end, pe);
     }
 
     // A task that is late is expected to take as long again as it is late: busy PEs are never available now.
@@ -265,6 +324,8 @@ private:
     std::vector<double> available_;
     std::priority_queue<event, std::vector<event>, std::greater<>> events_;
     uint64_t order_ = 0;
+    int busy_channels_ = 0;
+    std::deque<int> waiting_;  // PEs whose next transfer waits for a channel
     bool deciding_ = false, dirty_ = false, ticking_ = false;
     double begun_ = 0;                    // of the last round
     double dirty_since_ = 0, since_ = 0;  // when something first changed: since the last round, and before it

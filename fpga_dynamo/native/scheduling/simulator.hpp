@@ -2,7 +2,8 @@
 //
 // A decision (a round) sees all tasks that are ready when it begins. It takes time by a formula and has its effect when it
 // ends; tasks that become ready in between wait for the next round. Another round begins at once if something has changed,
-// or, with a period, at the next multiple of it. A PE runs its tasks in the order in which they were given to it.
+// or, with a period, at the next multiple of it. A PE runs its tasks in the order in which they were given to it. Its
+// PE waits while a transfer of its task waits for a channel.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,8 @@ struct run_options {
     double spread = 0;  // sigma of a log-normal factor of median 1 on every task's seconds, the same under all policies
     double tail = 0;    // probability that a task takes 10 times as long
     bool trace = false;
+    int channels = 0;               // transfers at once, the others wait in order; 0: any number
+    std::vector<double> deadlines;  // by application, seconds from the arrival; empty: none has one
 };
 
 struct task_record {

@@ -45,22 +45,29 @@ CPU_CLASSES: Mapping[str, CpuClass] = {
 }
 
 
-def cpu_class(name: str) -> CpuClass:
+def cpu_class(name: str, classes: Mapping[str, CpuClass] = CPU_CLASSES) -> CpuClass:
     """The class of that name; ApplicationError names the nearest one."""
-    if name not in CPU_CLASSES:
-        near = difflib.get_close_matches(name, CPU_CLASSES, n=1)
+    if name not in classes:
+        near = difflib.get_close_matches(name, classes, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ApplicationError(f"unknown CPU class {name!r}: {hint}known are {', '.join(CPU_CLASSES)}")
-    return CPU_CLASSES[name]
+        raise ApplicationError(
+            f"unknown CPU class {name!r}: {hint}known are {', '.join(classes)}; a system can define more in [classes]"
+        )
+    return classes[name]
 
 
-def scaled_seconds(seconds: Mapping[str, float], name: str, clock: float | None = None) -> float | None:
+def scaled_seconds(
+    seconds: Mapping[str, float],
+    name: str,
+    clock: float | None = None,
+    classes: Mapping[str, CpuClass] = CPU_CLASSES,
+) -> float | None:
     """Seconds on a core of class `name` (at `clock` Hz), from those stated by kind; None if no CPU class is stated.
 
     What is stated for the class itself goes first, then the class of the nearest speed.
     """
-    wanted = cpu_class(name)
-    known = [CPU_CLASSES[kind] for kind in seconds if kind in CPU_CLASSES]
+    wanted = cpu_class(name, classes)
+    known = [classes[kind] for kind in seconds if kind in classes]
     if not known:
         return None
     nearest = min(known, key=lambda other: max(other.speed / wanted.speed, wanted.speed / other.speed))

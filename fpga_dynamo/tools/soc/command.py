@@ -102,29 +102,36 @@ def _run(arguments: argparse.Namespace) -> int:
 
         run = simulate(system, workload, arguments.policy, arguments.rate, arguments.seed, trace=trace)
     policy = system.policy if arguments.policy is None else arguments.policy
-    _show(run, system, policy, clock)
+    _show(run, system, policy, clock, workload.warm_up)
     for path, write in ((arguments.trace, "save"), (arguments.gantt, "gantt")):
         if path is not None and run.trace is not None:
             _console.print(f"wrote {getattr(run.trace, write)(path)}", highlight=False, markup=False)
     return DONE
 
 
-def _show(run: RunOutcome, system: System, policy: str, clock: str) -> None:
+def _show(run: RunOutcome, system: System, policy: str, clock: str, warm_up: float) -> None:
+    """warm_up: share of the instances, the first to arrive, that responses leave out."""
     import numpy as np
 
+    first = int(len(run.ended) * warm_up)
+    every, late, which = run.responses[first:] * 1e3, run.late[first:], np.array(run.arrivals.which)[first:]
     table = Table(title=escape(f"{system.title}, {policy}, {clock}"))
-    for title in ("application", "instances", "alone (ms)", "mean (ms)", "median", "95 %", "99 %"):
+    has_deadlines = any(np.isfinite(run.deadlines))
+    titles = ["application", "instances", "alone (ms)", "mean (ms)", "median", "95 %", "99 %"]
+    for title in [*titles, "missed"] if has_deadlines else titles:
         table.add_column(title, justify="left" if title == "application" else "right")
     for number, name in enumerate(run.applications):
-        responses = run.responses_of(number) * 1e3
+        responses = every[which == number]
         if len(responses):
             values = [responses.mean(), *np.percentile(responses, [50, 95, 99])]
             cells = [f"{value:.3f}" for value in (run.alone[number] * 1e3, *values)]
+            if has_deadlines:
+                cells.append(f"{late[which == number].mean():.1%}" if np.isfinite(run.deadlines[number]) else "-")
             table.add_row(escape(name), str(len(responses)), *cells)
     _console.print(table)
     span = run.span or 1.0
     facts = Table(show_header=False)
-    mean, bound = run.mean_response * 1e3, run.least_mean_response * 1e3
+    mean, bound = every.mean() if len(every) else 0.0, run.least_mean_response * 1e3
     facts.add_row("mean response", f"{mean:.3f} ms; lower bound of any scheduler: {bound:.3f} ms")
     facts.add_row("served", f"{len(run.responses) / span:.4g} instances/s in {run.span * 1e3:.4g} ms")
     facts.add_row("busy", escape(", ".join(f"{name} {seconds / span:.0%}" for name, seconds in run.busy.items())))

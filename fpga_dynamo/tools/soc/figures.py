@@ -145,6 +145,23 @@ def overhead(results: Results) -> list[Drawing]:
     return _by_rate(results, columns, linear=["scheduler busy (share)"])
 
 
+def missed_deadlines(results: Results) -> list[Drawing]:
+    """Share of the instances of each application that miss their deadline on the richest system: a line for each
+    policy."""
+    system = results.richest()
+    names = dict.fromkeys(row["application"] for row in results.applications if row["deadline_ms"])
+
+    def curves(name: str) -> list[Curve]:
+        of = results.application_estimates
+        return [(policy, of(name, "missed", system=system, policy=policy)) for policy in results.policies]
+
+    titles = {name: curves(name) for name in names}
+    return [
+        panels({name: titles[name] for name in part}, "missed deadlines (share)", linear=True, equal=True)
+        for part in parts(names, PANELS)
+    ]
+
+
 def fronts(results: Results) -> list[Drawing]:
     """Systems at one load below every capacity: size and energy against response, and the Pareto fronts."""
     if len(results.systems) < 2:
@@ -216,5 +233,6 @@ FIGURES: tuple[tuple[str, Callable[[Results], list[Drawing]]], ...] = (
     ("utilisation", utilisation),
     ("energy", energy),
     ("overhead", overhead),
+    ("missed-deadlines", missed_deadlines),
     ("fronts", fronts),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from time import sleep
 
 from fpga_dynamo.runtime.application import Application, ApplicationTask
@@ -15,8 +16,13 @@ def can_run(application: Application) -> bool:
     return all(task.has_code for task in application.tasks)
 
 
-def task_graph(system: System, application: Application, paced: bool = True, extra: float = 0.0) -> TaskGraph:
-    """paced: tasks only wait as long as they should take. extra: seconds that each task is said to take longer."""
+def task_graph(
+    system: System, application: Application, paced: bool = True, extra: float = 0.0, deadline: float = inf
+) -> TaskGraph:
+    """paced: tasks only wait as long as they should take. extra: seconds that each task is said to take longer.
+
+    deadline: seconds from the arrival of an instance by which it should end.
+    """
     compiled = system.compiled(application)
     of = {unit.kind: unit.of for unit in system.units}
     tasks = []
@@ -33,7 +39,7 @@ def task_graph(system: System, application: Application, paced: bool = True, ext
             run = _work(index, task, of)
         dependencies = tuple(edge.task for edge in task.dependencies)
         tasks.append(Task(task.name, costs, run, dependencies, transfers))
-    return TaskGraph(application.name, tasks, application.name)
+    return TaskGraph(application.name, tasks, application.name, deadline)
 
 
 def pace(seconds: Mapping[str, float]) -> Callable[[ProcessingElement, Frame], None]:

@@ -43,6 +43,11 @@ def simulate_other(
 
     Durations that vary are drawn in the order of the tasks' starts, so they differ between policies.
     """
+    if system.transfer.channels:
+        raise StudyError(
+            f"policy {policy!r} is implemented in Python only, which does not support `channels`: leave it out of "
+            "[transfer], or choose a native policy"
+        )
     if system.transfer.resident:
         raise StudyError(
             f"policy {policy!r} is implemented in Python only, which does not support resident data: set resident = "
@@ -52,7 +57,7 @@ def simulate_other(
         raise StudyError(
             f"policy {policy!r} is implemented in Python only, which does not support `tail`: leave it out"
         )
-    graphs = [task_graph(system, application) for application in workload.applications]
+    graphs = [task_graph(system, one.application, deadline=one.deadline) for one in workload.sources]
     which = np.array(arrivals.which)
     sources = [At(*arrivals.times[which == number].tolist()) for number in range(len(graphs))]
     elements = processing_elements(system)
@@ -88,5 +93,6 @@ def simulate_other(
         energy(system, busy, end - first),
         least_response(system, compiled, workload.shares, arrivals.times, arrivals.which),
         [one.alone for one in compiled],
+        workload.deadlines,
         result.trace if trace else None,
     )

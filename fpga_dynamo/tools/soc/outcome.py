@@ -38,6 +38,8 @@ class RunOutcome:
     """No scheduler gives a lower mean response; see `bounds`."""
     alone: Sequence[float]
     """Of each application: seconds of its critical path."""
+    deadlines: Sequence[float]
+    """Of each application: seconds from an arrival; infinite without one."""
     trace: TraceRecorder | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -48,8 +50,11 @@ class RunOutcome:
     def mean_response(self) -> float:
         return float(self.responses.mean()) if len(self.ended) else 0.0
 
-    def responses_of(self, application: int) -> Array:
-        return self.responses[np.array(self.arrivals.which) == application]
+    @property
+    def late(self) -> npt.NDArray[np.bool_]:
+        """Of each arrival: whether it ended after its deadline."""
+        own = np.array(self.deadlines)[np.array(self.arrivals.which, dtype=int)]
+        return self.responses > own * (1 + 1e-9)  # times are sums: one may end at its deadline to the last bit but some
 
     @property
     def span(self) -> float:

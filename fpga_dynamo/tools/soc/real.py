@@ -52,13 +52,15 @@ def run_real(
 ) -> RunOutcome:
     """Runs the workload in real time and waits for its end.
 
-    OptionError if tasks are to run on more processor cores than this process may use. What a task raises is raised
-    here, with StudyError if nothing ends any more.
+    StudyError for a system with `channels`, and if nothing ends any more. OptionError if tasks are to run on more
+    processor cores than this process may use. What a task raises is raised here.
     """
+    if system.transfer.channels:
+        raise StudyError("real time does not support `channels` of [transfer]: leave it out")
     runs = not paced and all(can_run(application) for application in workload.applications)
     hosts = sum(unit.count for unit in system.units if unit.is_cpu)
     cores: Sequence[int] = check_cores(hosts) if runs else ()
-    graphs = [task_graph(system, application, not runs) for application in workload.applications]
+    graphs = [task_graph(system, one.application, not runs, deadline=one.deadline) for one in workload.sources]
     arrivals = arrivals or workload.arrivals(rate or workload.rate, seed)
     recorder = TraceRecorder() if trace else None
     over = [math.nan] * len(arrivals.times)
@@ -100,6 +102,7 @@ def run_real(
         energy(system, busy, end - first),
         least_response(system, compiled, workload.shares, arrivals.times, arrivals.which),
         [one.alone for one in compiled],
+        workload.deadlines,
         recorder,
     )
 

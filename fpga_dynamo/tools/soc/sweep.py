@@ -97,6 +97,8 @@ class RunRow(Point):
     """Mean response of the applications where each arrives alone, in the workload's mix, under this policy."""
     steady: int
     """1 if responses after the warm-up neither grow nor fall from batch to batch, else 0."""
+    missed: float
+    """Share of the instances with a deadline that ended after it; 0 if none has one."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,10 @@ class ApplicationRow:
     execution_ms: float
     alone_ms: float
     """Length of its critical path."""
+    deadline_ms: float
+    """From an arrival; 0 without one."""
+    missed: float
+    """Share of the instances that ended after their deadline."""
 
 
 class Sweep:
@@ -200,7 +206,8 @@ class Sweep:
     def _workload_text(self) -> str:
         workload = self.workload
         sources = [
-            (source.application, source.share, source.kind, source.burst, source.trace) for source in workload.sources
+            (source.application, source.share, source.kind, source.burst, source.trace, source.deadline)
+            for source in workload.sources
         ]
         return digest(
             repr(sources), repr((workload.until, workload.instances, workload.warm_up, workload.spread, workload.tail))
@@ -245,6 +252,9 @@ def rows(
     first = int(len(run.ended) * warm_up)
     responses = run.responses[first:] * 1e3
     execution = (run.ended - run.started)[first:] * 1e3
+    late = run.late[first:]
+    which = np.array(run.arrivals.which, dtype=int)[first:]
+    has_deadline = np.isfinite(np.array(run.deadlines)[which])
     span = run.span or 1.0
     p50, p95, p99 = np.percentile(responses, [50, 95, 99]) if len(responses) else (0.0, 0.0, 0.0)
     cpu = [run.busy[name] / span for name, unit in system.pes if unit.is_cpu]
@@ -271,11 +281,12 @@ def rows(
         busy_pl=float(np.mean(pl)) if pl else 0.0,
         unloaded_ms=unloaded * 1e3,
         steady=int(is_steady(responses)),
+        missed=float(late[has_deadline].mean()) if has_deadline.any() else 0.0,
     )
-    which = np.array(run.arrivals.which)[first:]
     applications = []
     for number, name in enumerate(run.applications):
         own = responses[which == number]
+        deadline = run.deadlines[number]
         if len(own):
             applications.append(
                 ApplicationRow(
@@ -286,6 +297,8 @@ def rows(
                     float(np.percentile(own, 95)),
                     float(execution[which == number].mean()),
                     run.alone[number] * 1e3,
+                    deadline * 1e3 if math.isfinite(deadline) else 0.0,
+                    float(late[which == number].mean()),
                 )
             )
     return row, applications

@@ -3,6 +3,8 @@
 As a table (a toml file, or the `system` of a sweep)::
 
     name = "three cores, two FFTs"
+    [classes]                                 # CPU classes besides those of `runtime/application/classes.py`
+    u74 = {clock = 1.5e9, speed = 1.9}        # of an a53; busy_watts, idle_watts (an a53's)
     [cpus]
     a53 = 3                                   # or {count = 3, clock = 1.5e9, busy_watts = 0.5, idle_watts = 0.1}
     [accelerators]
@@ -10,7 +12,8 @@ As a table (a toml file, or the `system` of a sweep)::
     fft = [{count = 1}, {count = 1, clock = 150e6}]
     [transfer]
     latency = 10e-6                           # seconds of each transfer to or from the card
-    bandwidth = 4e9                           # bytes a second
+    bandwidth = 4e9                           # bytes a second, of each transfer
+    channels = 1                              # transfers at once; the others wait in order (any number)
     resident = false                          # true: results stay in the card's memory until a core wants them
     [scheduler]
     policy = "least_work"
@@ -28,14 +31,22 @@ from functools import cached_property
 from typing import Any
 
 from fpga_dynamo._native import graph_model, system_model
-from fpga_dynamo.runtime.application import CPU_CLASSES, Application, ApplicationTask, cpu_class, scaled_seconds
+from fpga_dynamo.runtime.application import (
+    CPU_CLASSES,
+    Application,
+    ApplicationTask,
+    CpuClass,
+    cpu_class,
+    scaled_seconds,
+)
 from fpga_dynamo.runtime.scheduling.decisions import DECISIONS, DecisionCost
-from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table, text
+from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table, text, whole
 from xclbin_build.schema import shown
 
-SYSTEM_KEYS = ("name", "cpus", "accelerators", "transfer", "scheduler")
+SYSTEM_KEYS = ("name", "classes", "cpus", "accelerators", "transfer", "scheduler")
+CLASS_KEYS = ("clock", "speed", "busy_watts", "idle_watts")
 UNIT_KEYS = ("count", "clock", "busy_watts", "idle_watts")
-TRANSFER_KEYS = ("latency", "bandwidth", "resident")
+TRANSFER_KEYS = ("latency", "bandwidth", "channels", "resident")
 SCHEDULER_KEYS = ("policy", "decision", "period")
 DECISION_KEYS = ("round", "evaluation", "assignment", "period", "wake")
 
@@ -61,10 +72,15 @@ class UnitGroup:
     """Seconds here for one second of what tasks state for `of`."""
     busy_watts: float = 0.0
     idle_watts: float = 0.0
+    classes: Mapping[str, CpuClass] = field(default_factory=dict, repr=False)
+    """Those that tasks can state seconds for."""
 
     def seconds(self, task: ApplicationTask) -> float | None:
         """Seconds of `task` here, without transfers; None if it cannot run here."""
-        stated = scaled_seconds(task.seconds, self.of) if self.is_cpu else task.seconds.get(self.of)
+        if self.is_cpu:
+            stated = scaled_seconds(task.seconds, self.of, classes=self.classes)
+        else:
+            stated = task.seconds.get(self.of)
         return None if stated is None else stated * self.slowdown
 
 
@@ -72,6 +88,8 @@ class UnitGroup:
 class Transfer:
     latency: float = 10e-6
     bandwidth: float = 4e9
+    channels: int = 0
+    """Transfers at once; 0: any number."""
     resident: bool = False
 
     def seconds(self, size: float) -> float:
@@ -112,10 +130,11 @@ class System:
     def __init__(self, description: Mapping[str, Any]) -> None:
         known_keys("system", description, SYSTEM_KEYS)
         self.name = text("system", description, "name", "")
+        self.classes = {**CPU_CLASSES, **_own_classes(table("system", description, "classes"))}
         self.units: tuple[UnitGroup, ...] = tuple(
             [
-                *_units("cpus", table("system", description, "cpus"), is_cpu=True),
-                *_units("accelerators", table("system", description, "accelerators"), is_cpu=False),
+                *_units("cpus", table("system", description, "cpus"), self.classes),
+                *_units("accelerators", table("system", description, "accelerators"), None),
             ]
         )
         if sum(unit.count for unit in self.units) > MOST_UNITS:
@@ -160,7 +179,7 @@ class System:
         unused = list(dict.fromkeys(unit.of for unit in self.units if not unit.is_cpu and unit.of not in known))
         for name in unused:
             if name not in KERNELS:
-                kernels = sorted(known - set(CPU_CLASSES)) or ["none"]
+                kernels = sorted(known - set(self.classes)) or ["none"]
                 near = SYNONYMS.get(name) or next(iter(get_close_matches(name, [*known, *KERNELS], n=1)), None)
                 hint = f"did you mean {near!r}? " if near else ""
                 raise StudyError(
@@ -181,7 +200,7 @@ class System:
         for task in application.tasks:
             for edge in task.dependencies:
                 out_bytes[edge.task] = max(out_bytes[edge.task], edge.bytes)
-        stated, fixed, crossing = [], [], []
+        stated, fixed, outward, crossing = [], [], [], []
         for index, task in enumerate(application.tasks):
             seconds = [unit.seconds(task) for unit in self.units]
             if all(cost is None for cost in seconds):
@@ -191,19 +210,23 @@ class System:
                 )
             stated.append([-1.0 if cost is None else cost for cost in seconds])
             if self.transfer.resident:
-                moved = self.transfer.seconds(task.from_host) + self.transfer.seconds(task.to_host)
+                out = self.transfer.seconds(task.to_host)
+                moved = self.transfer.seconds(task.from_host) + out
                 crossing += [self.transfer.seconds(edge.bytes) for edge in task.dependencies]
             else:
                 inwards = task.from_host + sum(edge.bytes for edge in task.dependencies)
-                moved = self.transfer.seconds(inwards) + self.transfer.seconds(out_bytes[index])
+                out = self.transfer.seconds(out_bytes[index])
+                moved = self.transfer.seconds(inwards) + out
                 crossing += [0.0] * len(task.dependencies)
             fixed.append([0.0 if unit.is_cpu else moved for unit in self.units])
+            outward += [0.0 if unit.is_cpu else out for unit in self.units]
         model = graph_model(
             self.model,
             [cost for row in stated for cost in row],
             [cost for row in fixed for cost in row],
             [[edge.task for edge in task.dependencies] for task in application.tasks],
             crossing,
+            outward,
         )
         return SimulatorInput(application, model, stated, fixed)
 
@@ -227,10 +250,29 @@ def _transfer(values: Mapping[str, Any]) -> Transfer:
     resident = values.get("resident", False)
     if not isinstance(resident, bool):
         raise StudyError(f"transfer: resident must be true or false, not {shown(resident)}")
-    return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, resident)
+    channels = whole("transfer", values, "channels", 1, 1, MOST_UNITS) if "channels" in values else Transfer.channels
+    return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, channels, resident)
 
 
-def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[UnitGroup]:
+def _own_classes(described: Mapping[str, Any]) -> dict[str, CpuClass]:
+    """The CPU classes that a system defines: a clock, and how fast a core is at it, relative to an a53 at its own."""
+    usual, classes = CPU_CLASSES["a53"], {}
+    for name in described:
+        where, row = f"classes.{name}", table("classes", described, name)
+        if name in CPU_CLASSES:
+            raise StudyError(f"{where}: this class is built in: choose another name")
+        known_keys(where, row, CLASS_KEYS)
+        for key in ("clock", "speed"):
+            if not number(where, row, key, 0.0):
+                raise StudyError(f"{where} needs a {key} greater than 0")
+        clock, speed = float(row["clock"]), float(row["speed"]) * usual.speed
+        watts = [number(where, row, key, getattr(usual, key)) for key in ("busy_watts", "idle_watts")]
+        classes[name] = CpuClass(name, name, clock, speed / clock * 1e6, *watts)
+    return classes
+
+
+def _units(where: str, counts: Mapping[str, Any], classes: Mapping[str, CpuClass] | None) -> list[UnitGroup]:
+    """classes: those of processor cores; None for accelerators."""
     units: list[UnitGroup] = []
     for name, value in counts.items():
         variants = value if isinstance(value, list) else [value]
@@ -242,8 +284,8 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[UnitGrou
                 raise StudyError(f"{where}.{name}: a count must be a whole number >= 0, not {shown(count)}")
             if not count:
                 continue
-            if is_cpu:
-                kind = cpu_class(name)
+            if classes is not None:
+                kind = cpu_class(name, classes)
                 usual, watts = kind.clock, (kind.busy_watts, kind.idle_watts)
             else:
                 usual, watts = ACCELERATOR_CLOCK, ACCELERATOR_WATTS
@@ -258,10 +300,11 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[UnitGrou
                     label,
                     name,
                     count,
-                    is_cpu,
+                    classes is not None,
                     usual / clock,
                     number(f"{where}.{name}", row, "busy_watts", watts[0] * clock / usual),
                     number(f"{where}.{name}", row, "idle_watts", watts[1]),
+                    classes or {},
                 )
             )
     return units

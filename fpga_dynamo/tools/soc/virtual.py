@@ -14,7 +14,7 @@ from fpga_dynamo.tools.soc.outcome import RunOutcome, energy, processing_element
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 
-NATIVE_POLICIES = ("simple", "random", "met", "eft", "etf", "heft_rt", "least_work")
+NATIVE_POLICIES = ("simple", "random", "met", "eft", "etf", "heft_rt", "least_work", "edf", "llf")
 
 
 def simulate(
@@ -50,6 +50,8 @@ def simulate(
         workload.spread,
         workload.tail,
         trace,
+        workload.deadlines,
+        system.transfer.channels,
     )
     busy = dict(zip((name for name, _ in system.pes), out["busy"].tolist(), strict=True))
     first = float(arrivals.times[0]) if len(arrivals.times) else 0.0
@@ -69,6 +71,7 @@ def simulate(
         energy(system, busy, end - first),
         least_response(system, compiled, workload.shares, arrivals.times, arrivals.which) if bound else 0.0,
         [one.alone for one in compiled],
+        workload.deadlines,
         _trace(system, workload, arrivals, out, policy) if trace else None,
     )
 

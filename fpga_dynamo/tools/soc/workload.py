@@ -11,6 +11,7 @@ As a table (a toml file, or the `workload` of a sweep)::
     graph = "doppler.json"      # a task graph; or model = "resnet18"; or program = "module:callable"
     platform = "zcu102"         # of a model: what its seconds are modelled for (zcu102); measure = true measures them
     share = 3                   # of the rate, beside the other applications' shares (1)
+    deadline = 5e-3             # seconds from an arrival by which the instance should end (none)
     arrivals = "poisson"        # "periodic"; {bursts = 10} at once, apart as Poisson says; {trace = "times.txt"}
 
 A program gives a task graph (an Application). A model is one that `fpga-dynamo run` takes, `module:callable` among
@@ -37,11 +38,11 @@ import numpy.typing as npt
 from fpga_dynamo.runtime.application import Application, load
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, text, whole
 from xclbin_build.documents import DocumentError, read_text
-from xclbin_build.schema import shown
+from xclbin_build.schema import MOST, shown
 
 KEYS = ("rate", "until", "instances", "seeds", "warm_up", "spread", "tail", "application")
 APPLICATION_KEYS = (
-    "graph", "model", "program", "name", "share", "arrivals", "granularity", "platform", "measure"
+    "graph", "model", "program", "name", "share", "arrivals", "granularity", "platform", "measure", "deadline"
 )  # fmt: skip
 _OF_MODELS = ("granularity", "platform", "measure")
 _SOURCES = ("graph", "model", "program")
@@ -64,6 +65,8 @@ class ArrivingApplication:
     kind: str = "poisson"
     burst: int = 1
     trace: tuple[float, ...] = ()
+    deadline: float = math.inf
+    """Seconds from an arrival by which the instance should end."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,11 @@ class Workload:
     @property
     def shares(self) -> list[float]:
         return [source.share for source in self.sources]
+
+    @property
+    def deadlines(self) -> list[float]:
+        """By application, seconds from the arrival of an instance; infinite without one."""
+        return [source.deadline for source in self.sources]
 
     def arrivals(self, rate: float, seed: int) -> Arrivals:
         """Those of all applications, `rate` a second together. The same arguments give the same times.
@@ -195,15 +203,21 @@ def _source(index: int, row: Any, folder: Path) -> ArrivingApplication:
     share = number(where, row, "share", 1.0)
     if share <= 0:
         raise StudyError(f"{where}: a share must be greater than 0")
-    arrivals = row.get("arrivals", "poisson")
+    deadline = number(where, row, "deadline", MOST) if "deadline" in row else math.inf
+    if deadline <= 0:
+        raise StudyError(f"{where}: a deadline must be greater than 0 seconds")
+    kind, burst, trace = _arrivals(where, row.get("arrivals", "poisson"), folder)
+    return ArrivingApplication(application, share, kind, burst, trace, deadline)
+
+
+def _arrivals(where: str, arrivals: Any, folder: Path) -> tuple[str, int, tuple[float, ...]]:
+    """Their kind, the size of a burst, and the times of a trace."""
     if arrivals in ("poisson", "periodic"):
-        return ArrivingApplication(application, share, str(arrivals))
+        return str(arrivals), 1, ()
     if isinstance(arrivals, Mapping) and set(arrivals) == {"bursts"}:
-        burst = whole(where, arrivals, "bursts", 1, 1, MOST_INSTANCES)
-        return ArrivingApplication(application, share, "bursts", burst)
+        return "bursts", whole(where, arrivals, "bursts", 1, 1, MOST_INSTANCES), ()
     if isinstance(arrivals, Mapping) and set(arrivals) == {"trace"}:
-        trace = _trace(where, folder / text(where, arrivals, "trace", ""))
-        return ArrivingApplication(application, share, "trace", trace=trace)
+        return "trace", 1, _trace(where, folder / text(where, arrivals, "trace", ""))
     raise StudyError(
         f"{where}: arrivals must be 'poisson', 'periodic', {{bursts = N}} or {{trace = FILE}}, not {shown(arrivals)}"
     )

@@ -1,7 +1,8 @@
-"""Scheduling policies by name; CEDR's six, and two of ours."""
+"""Scheduling policies by name: CEDR's six, two for deadlines, and two of ours."""
 
 from fpga_dynamo.runtime.scheduling.policies.adaptive import Adaptive
 from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, make_policy, policy_names, register_policy
+from fpga_dynamo.runtime.scheduling.policies.deadlines import EarliestDeadlineFirst, LeastLaxityFirst
 from fpga_dynamo.runtime.scheduling.policies.eft import EarliestFinishTime
 from fpga_dynamo.runtime.scheduling.policies.etf import EarliestTaskFirst
 from fpga_dynamo.runtime.scheduling.policies.heft_rt import HeftRuntime
@@ -13,9 +14,11 @@ from fpga_dynamo.runtime.scheduling.policies.simple import Simple
 __all__ = [
     "Adaptive",
     "Assignment",
+    "EarliestDeadlineFirst",
     "EarliestFinishTime",
     "EarliestTaskFirst",
     "HeftRuntime",
+    "LeastLaxityFirst",
     "LeastWork",
     "MinimumExecutionTime",
     "Policy",
