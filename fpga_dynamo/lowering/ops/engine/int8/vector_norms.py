@@ -72,7 +72,7 @@ def match_vector_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[R
         return None
     integers, scale = found
     if dims is None or len(dims) != 1 or limit > scale.scale:
-        return None  # a limit below a step is none: only rows of zeros are nearer to 0, and they stay zeros
+        return None  # a limit below a step changes nothing: only rows of zeros are nearer to 0, and they stay zeros
     (dim,) = normalise_dims(dims, len(shape(node)))
     nodes = (*node.all_input_nodes[:1], *at.all_input_nodes, at, *reversed(chain), node, user)
     return Match(pattern, nodes, (user,), RowNorm(integers, scale, dim))
