@@ -3,8 +3,8 @@
     python -m benchmarks.families --platform kv260 --recipe engine-kv260-gather [--out FILE] [NAME ...]
 
 A family is a module of `timm.models`. Without NAMEs the model with the fewest parameters stands for each. Each model is
-estimated in a process of its own (`fpga-dynamo estimate NAME --sizes-only`), a minute or more, and appended to FILE.
-Models that FILE has with the same options are left out, so a run that was ended goes on. timm has to be installed.
+estimated in a process of its own as by `fpga-dynamo estimate NAME --sizes-only`, and appended to FILE. Models that FILE
+has with the same options are left out, so a run that was ended goes on. timm has to be installed.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import subprocess
+import multiprocessing
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
 
+from fpga_dynamo import quantize  # noqa: F401  for the processes of estimates, which are copies of this one
+from fpga_dynamo.tools.estimate.report import estimate
 from fpga_dynamo.tools.zoo import import_torchvision
 
-_TOOL = Path(sys.executable).with_name("fpga-dynamo")
+_CONTEXT = multiprocessing.get_context("fork")
 _LARGEST_RATIO = 1.3
 """Of a call to the engine's own latency, for a network that runs on the card."""
 
@@ -64,25 +67,33 @@ def _parameters(name: str) -> int | None:
         return None
 
 
-def estimated(name: str, options: Sequence[str], seconds: float) -> Row:
-    """The row of a model; without launches, and with the last line of the error, where the estimate fails."""
-    command = [str(_TOOL), "estimate", name, "--sizes-only", "--json", *options]
+def estimated(name: str, settings: argparse.Namespace) -> Row:
+    """The row of a model; without launches, and with the error, where the estimate fails."""
+    receiver, sender = _CONTEXT.Pipe(duplex=False)
+    process = _CONTEXT.Process(target=_send_row, args=(name, settings, sender))
+    process.start()
+    sender.close()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return Row(name, 0, reasons=(f"not ended after {seconds:g} s",))
-    if done.returncode:
-        return Row(name, 0, reasons=tuple(done.stderr.strip().splitlines()[-1:]))
-    found = json.loads(done.stdout)
-    return Row(
-        name,
-        found["host"]["launches"],
-        found["latency_ms"],
-        found["call_ms"],
-        found["node_offload"],
-        found["mac_offload"],
-        tuple(dict.fromkeys(node["reason"] for node in found["host"]["nodes"])),
-    )
+        found: Row = receiver.recv() if receiver.poll(settings.seconds) else Row(name, 0, reasons=("timed out",))
+    except EOFError:
+        found = Row(name, 0, reasons=("the process ended without a result",))
+    process.kill()
+    process.join()
+    return found
+
+
+def _send_row(name: str, settings: argparse.Namespace, sender: Connection) -> None:
+    try:
+        report = estimate(
+            name, settings.platform, dtype=settings.dtype, recipe=settings.recipe, sizes_only=True
+        ).as_dict()
+    except Exception as error:  # of a model that cannot be exported, or a fault: the others go on
+        sender.send(Row(name, 0, reasons=(f"{type(error).__name__}: {error}",)))
+        return
+    host = report["host"]
+    shares = report["node_offload"], report["mac_offload"]
+    reasons = tuple(dict.fromkeys(node["reason"] for node in host["nodes"]))
+    sender.send(Row(name, host["launches"], report["latency_ms"], report["call_ms"], *shares, reasons))
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -113,10 +124,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if of_options == options:
             rows[row["name"]] = Row(**{**row, "reasons": tuple(row["reasons"])})
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    names = given.names or list(smallest_models())
-    for name in names:
+    names = []
+    for name in given.names or smallest_models():
+        names.append(name)
         if name not in rows:
-            rows[name] = estimated(name, options, given.seconds)
+            rows[name] = estimated(name, given)
             with given.out.open("a") as out:
                 out.write(json.dumps([options, asdict(rows[name])]) + "\n")
             print(rows[name], file=sys.stderr, flush=True)

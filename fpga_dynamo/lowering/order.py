@@ -19,7 +19,7 @@ from fpga_dynamo.lowering.ops.convolution import convolution, gradient
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles
 from fpga_dynamo.lowering.ops.engine.floats import attention as engine_attention
 from fpga_dynamo.lowering.ops.engine.floats import factors, maps, products, rows
-from fpga_dynamo.lowering.ops.engine.int8 import channels, moves, multiply, norm, resize, vector_side
+from fpga_dynamo.lowering.ops.engine.int8 import channels, moves, multiply, norm, resize, vector_norms, vector_side
 from fpga_dynamo.lowering.ops.engine.int8 import convolution as engine_convolution
 from fpga_dynamo.lowering.ops.engine.int8 import elementwise as engine_elementwise
 from fpga_dynamo.lowering.ops.engine.int8 import matmul as engine_matmul
@@ -82,6 +82,7 @@ ENGINE_INT8: tuple[EnginePattern, ...] = (
     # Patterns of the engine alone.
     *channels.PATTERNS,  # Ahead of "cat_int8", whose parts are whole blocks of channels.
     *vector_side.PATTERNS,
+    *vector_norms.PATTERNS,
     *norm.PATTERNS,  # "scale_int8" ahead of "multiply_int8", for parameters.
     *multiply.PATTERNS,
     *moves.PATTERNS,

@@ -76,7 +76,7 @@ MOVES = (
     aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.upsample_nearest2d.vec,
     aten.upsample_nearest2d.default, aten.pixel_shuffle.default, aten.channel_shuffle.default, aten.chunk.default,
     aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int, aten.t.default, aten.mT.default,
-    aten.swapaxes.default, aten.movedim.int, aten.roll.default, aten.flip.default,
+    aten.swapaxes.default, aten.movedim.int, aten.roll.default, aten.flip.default, aten.unfold.default,
 )  # fmt: skip
 
 CONCATENATIONS = (aten.cat.default, aten.stack.default, aten.concat.default)
@@ -90,6 +90,7 @@ VALUES: dict[object, str] = {
     aten.upsample_bilinear2d.vec: "resize",
     aten.softmax.int: "softmax",
     aten.layer_norm.default: "layer norm",
+    aten.rms_norm.default: "layer norm",
     aten.batch_norm.default: "batch norm",
     **{
         activation: "activation"
@@ -103,6 +104,9 @@ VALUES: dict[object, str] = {
     **{addition: "addition" for addition in (*ADDITIONS, *SUBTRACTIONS)},
     **{multiplication: "multiplication" for multiplication in MULTIPLICATIONS},
 }  # fmt: skip
+
+DROPOUTS = (aten.dropout.default, aten.dropout_.default)
+UNCENTERED_NORMS = (aten.linalg_vector_norm.default, aten.rms_norm.default)
 
 EMBEDDING = aten.embedding.default
 SOFTMAX = aten.softmax.int
@@ -177,10 +181,15 @@ def is_parameter(node: object) -> bool:
     return isinstance(node, Node) and node.op == "get_attr"
 
 
+def is_idle_dropout(node: Node) -> bool:
+    """Whether a node is a dropout that drops nothing."""
+    return node.target in DROPOUTS and not node.args[2]
+
+
 def keeps_range(node: Node) -> bool:
     """Whether a move's result has no values beyond its operand's: dropout that drops and padding by a number have."""
-    if node.target in (aten.dropout.default, aten.dropout_.default):
-        return not node.args[2]
+    if node.target in DROPOUTS:
+        return is_idle_dropout(node)
     if node.target in (aten.pad.default, aten.constant_pad_nd.default):
         mode = "constant" if node.target is not aten.pad.default or len(node.args) < 3 else node.args[2]
         value = node.args[-1] if len(node.args) == (4 if node.target is aten.pad.default else 3) else 0
@@ -197,10 +206,17 @@ def moved(node: Node) -> Node:
     return node
 
 
-def second_operands(nodes: Iterable[Node]) -> set[Node]:
-    """What moves to the second operands of products of two activations, but for what is non-negative anyway."""
-    products = [node for node in nodes if (kind := PRODUCTS.get(node.target)) and kind.weight_axis is None]
-    found = {moved(node.args[1]) for node in products if isinstance(node.args[1], Node)}
+def symmetric_values(nodes: Iterable[Node]) -> set[Node]:
+    """What has the zero point 0, but for what is non-negative anyway.
+
+    Values that move to the second operands of products of two activations, and those whose vector norm is computed.
+    """
+    found: set[Node] = set()
+    for node in nodes:
+        kind = PRODUCTS.get(node.target)
+        operand = 1 if kind and kind.weight_axis is None else 0 if node.target in UNCENTERED_NORMS else None
+        if operand is not None and isinstance(source := node.args[operand], Node):
+            found.add(moved(source))
     return {node for node in found if node.target not in NON_NEGATIVE}
 
 

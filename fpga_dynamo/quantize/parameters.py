@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from fpga_dynamo.ir.graph import is_effectful
-from fpga_dynamo.quantize.operators import MOVES, aten
+from fpga_dynamo.ir.graph import is_effectful, mutates
+from fpga_dynamo.quantize.operators import MOVES, aten, is_idle_dropout
+from fpga_dynamo.torch_internals.dispatch import OpOverload
 
 
 def constant(model: GraphModule, node: object) -> Tensor | None:
@@ -47,7 +48,7 @@ def parameters(model: GraphModule) -> set[Node]:
     return found
 
 
-_MASKED = -32.0
+MASKED = -32.0
 """What a mask adds at most where it is not 0."""
 
 
@@ -78,20 +79,35 @@ def evaluated(model: GraphModule, node: Node, memo: dict[Node, Tensor | None]) -
     """The tensor that a node gives whatever the inputs are; None if that depends on them, or on chance."""
     if node not in memo:
         memo[node] = constant(model, node)
-        if node.op == "call_function" and not is_effectful(node):
+        if node.op == "call_function" and _is_function(node):
             operands = {operand: evaluated(model, operand, memo) for operand in node.all_input_nodes}
             if all(value is not None for value in operands.values()):
-                args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
+                given: Any = map_arg((node.args, node.kwargs), operands.__getitem__)
+                args, kwargs = given
+                if mutates(node):
+                    args = (args[0].clone(), *args[1:])
                 value = node.target(*args, **kwargs)  # type: ignore[operator]
                 memo[node] = value if isinstance(value, Tensor) else None
     return memo[node]
+
+
+def _is_function(node: Node) -> bool:
+    """Whether nothing but a node's result tells that it ran: neither chance, nor a value that others read."""
+    if is_idle_dropout(node) or not is_effectful(node):
+        return True
+    changed = node.args[0] if node.args else None
+    if not mutates(node) or not isinstance(changed, Node) or not isinstance(node.target, OpOverload):
+        return False
+    if torch.Tag.nondeterministic_seeded in node.target.tags:
+        return False
+    return changed.op == "call_function" and changed.target not in MOVES and set(changed.users) == {node}
 
 
 def is_mask(value: Tensor | None) -> bool:
     """Whether all that it adds to scores is 0, or leaves no weight."""
     if value is None or not value.is_floating_point() or not bool((value != 0).any()):
         return False
-    return bool(((value == 0) | (value <= _MASKED)).all())
+    return bool(((value == 0) | (value <= MASKED)).all())
 
 
 def set_own(model: GraphModule, node: Node, position: int, value: Tensor, prefix: str) -> None:

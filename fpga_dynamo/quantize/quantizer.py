@@ -17,6 +17,7 @@ from fpga_dynamo.errors import OptionError
 from fpga_dynamo.ir.graph import arguments
 from fpga_dynamo.quantize import attention
 from fpga_dynamo.quantize.biases_of_products import tie_scales
+from fpga_dynamo.quantize.constants import fold_constants, numbers_of_parameters
 from fpga_dynamo.quantize.norms import add_barriers, is_barrier, remove_barriers, warn_of_folds
 from fpga_dynamo.quantize.operators import (
     ADDITIONS,
@@ -42,7 +43,7 @@ from fpga_dynamo.quantize.operators import (
     keeps_range,
     moved,
     scaled_by_channel,
-    second_operands,
+    symmetric_values,
 )
 from fpga_dynamo.quantize.parameters import constant, is_mask, keep_masks, parameters, set_own_nodes
 from fpga_dynamo.quantize.positions import activations, indices
@@ -60,7 +61,7 @@ class FPGAQuantizer(Quantizer):
     pooling, means, additions and multiplications of two tensors, resize, softmax and layer norms read and write 8 bits,
     as do the rows of embeddings. All else stays in the model's own type. The second operand of a product of two
     activations, as keys and values of attention are, has the zero point 0 unless it is made non-negative: an engine
-    without sums of rows (KV260) supports only 0.
+    without sums of rows (KV260) supports only 0. So has what is divided by its vector norm or root mean square.
 
     scales: ``"float"``, or ``"pow2"`` for powers of two, with which eager and every engine agree to the bit.
     bias: ``"float"``, or ``"int32"`` in units of the sums.
@@ -110,7 +111,11 @@ class FPGAQuantizer(Quantizer):
             warn_of_folds(model)
         if self.training:
             add_barriers(model, shared_only=True)  # weights stay shared while they train
+        else:
+            fold_constants(model)
         fold_scales(model, self._kept(model.graph.nodes)[0])
+        if not self.training:
+            numbers_of_parameters(model)
         if "matmul" in self.capabilities:
             attention.take_apart(model)
         keep_masks(model, _sums_of_scores(model))
@@ -124,7 +129,7 @@ class FPGAQuantizer(Quantizer):
         if missing:
             raise OptionError(f"keep_float: the graph has no node or module named {', '.join(map(repr, missing))}")
         taken: set[Node] = set(kept)
-        self._symmetric = second_operands(node for node in model.graph.nodes if node not in kept)
+        self._symmetric = symmetric_values(node for node in model.graph.nodes if node not in kept)
         self._activations, self._indices = activations(model), indices(model.graph.nodes)
         self._parameters = parameters(model)
         operands = (arg for node in _sums_of_scores(model) for arg in node.args)

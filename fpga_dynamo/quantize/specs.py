@@ -99,7 +99,19 @@ class _Scores(UniformQuantizationObserverBase):
         return super()._calculate_qparams(low, max_val)
 
 
-class ScoresHistogramObserver(_Scores, HistogramObserver):
+class ActivationHistogramObserver(HistogramObserver):
+    """Activations after training: the range of least error, searched for once and not at each call."""
+
+    _found: tuple[tuple[Tensor, ...], tuple[Tensor, Tensor]] | None = None
+
+    def _non_linear_param_search(self) -> tuple[Tensor, Tensor]:
+        state = (self.histogram, self.min_val, self.max_val)
+        if self._found is None or not all(map(torch.equal, state, self._found[0])):
+            self._found = tuple(part.clone() for part in state), super()._non_linear_param_search()
+        return self._found[1]
+
+
+class ScoresHistogramObserver(_Scores, ActivationHistogramObserver):
     """What a softmax reads, after training."""
 
 
@@ -107,11 +119,11 @@ class ScoresMovingAverageObserver(_Scores, MovingAverageMinMaxObserver):
     """What a softmax reads, in training."""
 
 
-class PowerOfTwoHistogramObserver(_PowerOfTwo, HistogramObserver):
+class PowerOfTwoHistogramObserver(_PowerOfTwo, ActivationHistogramObserver):
     """Activations after training: the range of least error, with a scale that is a power of two."""
 
 
-class PowerOfTwoScoresHistogramObserver(_Scores, _PowerOfTwo, HistogramObserver):
+class PowerOfTwoScoresHistogramObserver(_Scores, _PowerOfTwo, ActivationHistogramObserver):
     """What a softmax reads, after training, with a scale that is a power of two."""
 
 
@@ -234,7 +246,7 @@ def _activation_observer(scales: Scales, training: bool) -> Callable[..., Any]:
         if scales == "pow2":
             return FakeQuantize.with_args(observer=PowerOfTwoMovingAverageObserver, eps=_SMALLEST)
         return FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, eps=_SMALLEST)
-    return (PowerOfTwoHistogramObserver if scales == "pow2" else HistogramObserver).with_args(eps=_SMALLEST)
+    return (PowerOfTwoHistogramObserver if scales == "pow2" else ActivationHistogramObserver).with_args(eps=_SMALLEST)
 
 
 def _scores_observer(scales: Scales, training: bool, dim: int) -> Callable[..., Any]:

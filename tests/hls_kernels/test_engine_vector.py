@@ -31,6 +31,7 @@ MUTATIONS = {
     "channels that fill": Mutation("vector/arithmetic.hpp", "exists ? square : 0", "square"),
     "first word": Mutation("vector/collect.hpp", "at.block() == 0 ? word_sums : all", "all"),
     "parts of a word": Mutation("vector/collect.hpp", "word_sums = begins ? part : more;", "word_sums = part;"),
+    "uncentered rows": Mutation("vector/scale_rows.hpp", "if (is_uncentered(c)) row.sum = 0;", ""),
     "epsilon": Mutation("vector/arithmetic.hpp", "measure + c.epsilon", "measure"),
     "scale's last bits": Mutation("vector/arithmetic.hpp", "left >= 0 ? mantissa << left", "left >= 0 ? mantissa"),
     "scale's places": Mutation("vector/arithmetic.hpp", "exponent - 128 + 4", "exponent - 127 + 4"),

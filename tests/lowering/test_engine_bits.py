@@ -242,7 +242,7 @@ def test_every_value_has_eager_s_bits(name: str) -> None:
     [
         ({"scale_factor": 1.5}, "only enlargement by integer factors of at most 8 is supported"),
         ({"scale_factor": 9}, "only enlargement by integer factors of at most 8 is supported"),
-        ({"scale_factor": 2, "mode": "bilinear"}, "bilinear resizing is not supported; the engine supports nearest"),
+        ({"scale_factor": 3, "mode": "bilinear"}, "bilinear resizing is supported by factors of 2 and 4, with"),
     ],
     ids=["half", "large", "bilinear"],
 )
@@ -258,13 +258,13 @@ def test_other_resizes_are_the_host_s_with_the_reason(way: dict[str, Any], why: 
 
     torch.manual_seed(3)
     program, captured = lowered(Resized(), torch.randn(1, 3, 8, 8))
-    assert why in program.left.values()
+    assert any(own.startswith(why) for own in program.left.values())
     assert apart(program, captured) == {}
 
 
 def test_what_the_host_makes_in_between_goes_back_to_the_card() -> None:
     torch.manual_seed(2)
-    up = nn.Upsample(scale_factor=2, mode="bilinear")
+    up = nn.Upsample(scale_factor=3, mode="bilinear")
     program, captured = lowered(
         _stack(nn.Conv2d(3, 16, 3), nn.ReLU(), up, nn.Conv2d(16, 8, 3)), torch.randn(1, 3, 8, 8)
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.fx import GraphModule
 
 pytest.importorskip("torchao")
 
@@ -97,13 +98,31 @@ def test_whatever_a_mask_adds_nothing_is_left_of_what_it_masks(scales: Any) -> N
     assert all(torch.equal(result, results[0]) for result in results)
 
 
-def test_what_leaves_weight_is_no_mask() -> None:
-    model, inputs = attention(-5.0)
-    graph = quantize(model, inputs, progress=False)
+def scores_in_8_bits(graph: GraphModule) -> bool:
+    """Whether both operands of the sum that the softmax reads are."""
     (softmax,) = (node for node in graph.graph.nodes if node.target is torch.ops.aten.softmax.int)
     scores = softmax.args[0].args[0].args[0]
-    assert not all("dequantize" in str(operand.target) for operand in scores.all_input_nodes)
+    return all("dequantize" in str(operand.target) for operand in scores.all_input_nodes)
+
+
+def test_a_constant_that_leaves_weight_is_a_bias_with_a_scale() -> None:
+    model, inputs = attention(-5.0)
+    graph = quantize(model, inputs, progress=False)
+    assert scores_in_8_bits(graph)
     assert ratio(model, graph, inputs) > WITHOUT_A_MASK_DB
+
+
+def test_a_constant_that_masks_some_scores_and_leaves_weight_to_others_stays_in_float32() -> None:
+    class Distances(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            places = torch.arange(9.0)
+            scores = x @ x.transpose(-1, -2) - 10 * (places[:, None] - places).abs()
+            result: Tensor = scores.softmax(-1) @ x
+            return result
+
+    graph = quantize(Distances().eval(), [torch.randn(2, 9, 16)], progress=False)
+    adds = [node for node in graph.graph.nodes if node.target is torch.ops.aten.sub.Tensor]
+    assert not all("dequantize" in str(operand.target) for operand in adds[-1].all_input_nodes)
 
 
 def test_a_product_adds_a_bias_that_sequences_share() -> None:

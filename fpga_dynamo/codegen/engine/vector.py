@@ -69,6 +69,7 @@ class VectorFlags(IntFlag):
     SHARED = 2
     WIDE = 4
     CAUSAL = 8
+    UNCENTERED = 16
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,8 @@ class VectorCommand:
         of_floats = VectorFlags.WIDE | VectorFlags.CAUSAL
         if sizes.is_float and (not self.reduces or self.flags & ~of_floats or self.has_other):
             return "is not supported by a bfloat16 engine, which supports softmax and layer norm of a feature map"
+        if VectorFlags.UNCENTERED in self.flags and self.operation is not VectorOperation.NORM:
+            return "has a flag that a norm alone may have"
         if self.flags & of_floats and self.operation is not VectorOperation.SOFTMAX:
             return "has flags that a softmax alone may have"
         if self.operation is VectorOperation.NORM and self.channels > _MOST_CHANNELS and not sizes.is_float:

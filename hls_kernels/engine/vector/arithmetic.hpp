@@ -69,7 +69,7 @@ inline int32_t scale_of_row(const row_sums_t& row, const vector_command& c) {
     const float measure = static_cast<float>(softmax ? exponentials.to_int64() : spread.to_int64());
     const float root = sqrtf(measure + c.epsilon);
     const int32_t scale = scale_of_float((softmax ? c.row_scale : 1.0f) / (softmax ? measure : root));
-    return softmax && row.squares == 0 ? 0 : scale;
+    return softmax && exponentials == 0 ? 0 : scale;
 }
 
 // y of a channel that exists, and the result. `exponential`: of softmax, 0 if masked. One multiplier for each place: numbers

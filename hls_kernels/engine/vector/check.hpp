@@ -14,12 +14,14 @@ inline const char* refusal(const vector_command& c) {
     for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
         if (x < 1) return "has a size that is not positive";
     if (c.low < -128 || c.high > 127 || c.low > c.high) return "has limits that are none of int8";
-    constexpr int32_t FLAGS = VECTOR_FLOATS ? VECTOR_WIDE | VECTOR_CAUSAL : VECTOR_TABLE | VECTOR_SHARED;
+    constexpr int32_t FLAGS = VECTOR_FLOATS ? VECTOR_WIDE | VECTOR_CAUSAL
+                                            : VECTOR_TABLE | VECTOR_SHARED | VECTOR_UNCENTERED;
     if (VECTOR_FLOATS && (!reduces(c) || (c.flags & ~FLAGS) || c.other != NO_OPERAND))
         return "is none of those that engines of floats have: softmax and layer norm of a map";
     if (c.flags & ~FLAGS) return "has flags that are those of floats";
     if ((c.flags & VECTOR_WIDE) && !WIDE) return "reads float32, which is none of this engine's maps";
     if ((is_wide(c) || is_causal(c)) && c.operation != VECTOR_SOFTMAX) return "has flags that are those of a softmax";
+    if (is_uncentered(c) && c.operation != VECTOR_NORM) return "has a flag that is that of a norm";
     if ((is_wide(c) || is_causal(c)) && c.plane) return "has a part of the rows of float32 or of a causal softmax";
     const bool has_two = c.operation == VECTOR_MULTIPLY || interleaves(c) || is_shared(c);
     if (has_two && !has_other(c)) return "has no second operand";

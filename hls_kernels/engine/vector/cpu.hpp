@@ -57,6 +57,7 @@ private:
                 sums = add_sums(
                     sums, sums_of(x[b * plane].lane[lane], other && other[b * other_plane].lane[lane] != 0, true));
             }
+            if (is_uncentered(c_)) sums.sum = 0;
             scale.center = sums.sum;
             if (c_.operation == VECTOR_SOFTMAX) sums.squares = weight(x, plane, other, other_plane, sums);
             scale.scale = scale_of_row(sums, c_);

@@ -11,7 +11,7 @@ template <class F, class JOB>
 void visit_vector(F& f, JOB& j) {
 #pragma HLS inline
     f(j.c.operation, bits<3>());
-    f(j.c.flags, bits<VECTOR_FLOATS ? 4 : 2>());
+    f(j.c.flags, bits<VECTOR_FLOATS ? 4 : 5>());
     f(j.c.input, bits<32>());
     f(j.c.other, bits<32>());
     f(j.c.params, bits<32>());

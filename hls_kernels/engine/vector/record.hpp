@@ -28,6 +28,7 @@ enum vector_flags : int32_t {
     VECTOR_SHARED = 2,  // other is a map of one pixel, the same for all rows of a head
     VECTOR_WIDE = 4,    // of a softmax of bfloat16: the input is float32, as MAC_WIDE leaves it
     VECTOR_CAUSAL = 8,  // of a softmax of floats: to the keys of row n of a head that are behind its n-th -inf is added
+    VECTOR_UNCENTERED = 16,  // of a norm of int8
 };
 
 // Result of a row's channel: x of the input, r of `other` (0 without it). Scales, factors and rounding are those of
@@ -38,7 +39,8 @@ enum vector_flags : int32_t {
 //   `e = exponentials[max of the row's keys without the masked ones - x]`, 0 for a masked key.
 //   `y = e . (row_scale / float(sum of the row's e))`, 0 if that sum is 0.
 // Norm:
-//   `D = channels * (sum of x^2) - (sum of x)^2`, exact.
+//   `D = channels * (sum of x^2) - (sum of x)^2`, exact. With VECTOR_UNCENTERED 0 is in the place of the sum of x, so that
+//   gamma makes of a row its quotient by its root mean square, or by its vector norm.
 //   `y = ((channels * x - sum of x) . (1 / sqrt(float(D) + epsilon))) . gamma + beta`.
 // Add and multiply:
 //   `y = (x - input_zero) . input_scale + (r - other_zero) * other_factor`.
@@ -120,6 +122,7 @@ constexpr bool VECTOR_FLOATS = ELEMENT != ELEMENT_INT8;
 inline bool has_other(const vector_command& c) { return !VECTOR_FLOATS && c.other != NO_OPERAND; }
 inline bool is_shared(const vector_command& c) { return (c.flags & VECTOR_SHARED) != 0; }
 inline bool is_wide(const vector_command& c) { return WIDE && (c.flags & VECTOR_WIDE) != 0; }
+inline bool is_uncentered(const vector_command& c) { return !VECTOR_FLOATS && (c.flags & VECTOR_UNCENTERED) != 0; }
 inline bool is_causal(const vector_command& c) { return VECTOR_FLOATS && (c.flags & VECTOR_CAUSAL) != 0; }
 inline bool interleaves(const vector_command& c) { return !VECTOR_FLOATS && c.operation == VECTOR_INTERLEAVE; }
 inline bool transposes(const vector_command& c) { return ENGINE_HAS_GATHER && c.operation == VECTOR_TRANSPOSE; }

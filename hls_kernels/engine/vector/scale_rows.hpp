@@ -10,7 +10,8 @@ inline void scale_group(row_sums_stream& in, const vector_job_t& job, const rows
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = VECTOR_ROWS
         ITERATION(scale_rows_row);
-        const row_sums_t row = in.read();
+        row_sums_t row = in.read();
+        if (is_uncentered(c)) row.sum = 0;
         out.write({scale_of_row(row, c), row.sum});
     }
 }

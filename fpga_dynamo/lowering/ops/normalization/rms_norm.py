@@ -6,7 +6,8 @@ tests: tests/lowering/test_normalization.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch.fx import Node
@@ -37,8 +38,13 @@ class RmsNormParts:
     scale: Node | None
 
 
-def match_rms_norm(pattern: Pattern, square: Node, graph: GraphInfo) -> Match[RmsNormParts] | None:
-    """From x^2 along single users to the product with x, and that with a scale if there is one."""
+def match_rms_norm(
+    pattern: Pattern, square: Node, graph: GraphInfo, are_same: Callable[[object, object], bool] = operator.is_
+) -> Match[RmsNormParts] | None:
+    """From x^2 along single users to the product with x, and that with a scale if there is one.
+
+    are_same: whether two nodes have the value x.
+    """
     if square.args[1] != 2:
         return None
     source = operand(square, 0)
@@ -46,7 +52,10 @@ def match_rms_norm(pattern: Pattern, square: Node, graph: GraphInfo) -> Match[Rm
     plus = mean and _user(mean, _ADD)
     root = plus and _user(plus, (aten.rsqrt.default,))
     product = root and _user(root, (aten.mul.Tensor,))
-    if not (mean and plus and root and product) or {*product.args} != {source, root}:
+    if not (mean and plus and root and product):
+        return None
+    values = product.args[0] if product.args[1] is root else product.args[1]
+    if product.args[0] is product.args[1] or not are_same(values, source):
         return None
     if not argument(mean, "keepdim", 2, False) or not isinstance(plus.args[1], (int, float)) or plus.kwargs:
         return None

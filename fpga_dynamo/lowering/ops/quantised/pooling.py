@@ -144,9 +144,18 @@ def _counts(window: PoolWindow, axis: int, size: int, out: int) -> list[tuple[in
 
 
 def divisor_scales(
-    window: PoolWindow, size: Sequence[int], out: Sequence[int], source: Scale, result: Scale
+    window: PoolWindow,
+    size: Sequence[int],
+    out: Sequence[int],
+    source: Scale,
+    result: Scale,
+    *,
+    with_halves: bool = False,
 ) -> dict[int, int] | str:
-    """The scale of sums for each number that they may be divided by, as the record has it; or why it is refused."""
+    """The scale of sums for each number that they may be divided by, as the record has it; or why it is refused.
+
+    with_halves: whether averages that one product with it may round wrongly are accepted.
+    """
     if window.divisor < 0:
         return "a negative divisor_override is not supported"
     most: dict[int, int] = {}
@@ -158,7 +167,7 @@ def divisor_scales(
         return f"windows of {len(most)} different sizes are not supported; the core holds {MOST_DIVISORS} divisors"
     scales = {}
     for divisor, pixels in most.items():
-        if may_be_halves(source.scale / result.scale, divisor):
+        if not with_halves and may_be_halves(source.scale / result.scale, divisor):
             return f"sums over {divisor} may lie halfway between two integers, which the core rounds wrongly"
         factor = source.scale / (result.scale * divisor)
         try:

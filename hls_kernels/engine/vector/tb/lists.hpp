@@ -192,6 +192,7 @@ private:
                     params[static_cast<std::size_t>(i / 16)], i % 16,
                     static_cast<uint32_t>(std::lrint(std::exp(-i * scale) * (1 << engine::EXPONENT_BITS))));
         } else if (c.operation == engine::VECTOR_NORM) {
+            if (random.chance(0.3)) c.flags |= engine::VECTOR_UNCENTERED;
             c.epsilon = static_cast<float>(random.pick({1, 100000}) * 1e-5 * c.channels * c.channels);
             const int32_t blocks = (c.channels + 15) / 16;
             for (int32_t b = 0; b < 2 * blocks; b++) {

@@ -86,7 +86,7 @@ void row_results(const vector_command& c, const std::vector<int>& x, const std::
     } else if (c.operation == engine::VECTOR_NORM) {
         int64_t sum = 0, squares = 0;
         for (std::size_t k = 0; k < n; k++) {
-            sum += x[k];
+            if (!(c.flags & engine::VECTOR_UNCENTERED)) sum += x[k];
             squares += x[k] * x[k];
         }
         const float variance = static_cast<float>(c.channels * squares - sum * sum) + c.epsilon;

@@ -28,6 +28,7 @@ from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
 from fpga_dynamo.ir.graph import shape
 from fpga_dynamo.ir.quantised import Scale
 from fpga_dynamo.ir.view import View, align, ceil_div, dense, numel
+from fpga_dynamo.lowering.ops.engine.common.images import Line
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import scale_of_elements
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS
 from fpga_dynamo.lowering.ops.quantised.pooling import may_be_halves
@@ -100,13 +101,14 @@ def _mean(name: str, x: MapImages, y: MapImages, of: Mean, emitter: EngineEmitte
     if not of.halves:
         _product(ones, x, y, of.result, (x.channels, *parameters[0]), name, emitter)
         return
-    below, above = (_like(y, emitter, f"{name} rounded {way}") for way in ("down", "up"))
+    below, above = (map_like(y, emitter, f"{name} rounded {way}") for way in ("down", "up"))
     for way, to in ((-1, below), (1, above)):
         _product(ones, x, to, of.result, (x.channels, *parameters[way]), name, emitter)
-    _halved(below, above, y, of.result, emitter)
+    halved(below, above, y, of.result, emitter)
 
 
-def _like(y: MapImages, emitter: EngineEmitter, name: str) -> MapImages:
+def map_like(y: MapImages, emitter: EngineEmitter, name: str) -> MapImages:
+    """All of a map of its own of the size of `y`."""
     return MapImages(Map(y.images, y.pixels, y.channels, emitter.sizes, name), y.images, y.channels, y.height, y.width)
 
 
@@ -151,15 +153,20 @@ def _product(
         low=result.low,
         high=result.high,
     )
-    words = PARAMETERS * align(x.channels, CHANNELS)
+    emitter.mac(command, ones, y, mean_line(parameters, name, emitter), second=x)
+
+
+def mean_line(parameters: tuple[int, int, int], name: str, emitter: EngineEmitter) -> Line:
+    """What answers the line of a command's parameters. parameters: channels, and :func:`mean_parameters` of them."""
+    words = PARAMETERS * align(parameters[0], CHANNELS)
 
     def params(cut: MacCommand, first: int) -> int:
         return emitter.put(emitter.pack(pack_mean, parameters, [], words, f"{name} parameters")) + cut.params
 
-    emitter.mac(command, ones, y, params, second=x)
+    return params
 
 
-def _halved(below: MapImages, above: MapImages, y: MapImages, result: Scale, emitter: EngineEmitter) -> None:
+def halved(below: MapImages, above: MapImages, y: MapImages, result: Scale, emitter: EngineEmitter) -> None:
     """Half of a sum, to the nearest even integer."""
     command = VectorCommand(
         input_scale=scale_of_elements(0.5),

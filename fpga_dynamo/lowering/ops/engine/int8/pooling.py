@@ -27,7 +27,15 @@ from fpga_dynamo.lowering.ops.engine.common.images import (
     window_command,
     windows,
 )
-from fpga_dynamo.lowering.ops.engine.int8.mean import Mean, mean_of_images, mean_over
+from fpga_dynamo.lowering.ops.engine.int8.mean import (
+    Mean,
+    halved,
+    map_like,
+    mean_line,
+    mean_of_images,
+    mean_over,
+    mean_parameters,
+)
 from fpga_dynamo.lowering.ops.pooling import PoolWindow, window_of
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, UniformParameters, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.pooling import (
@@ -71,11 +79,10 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     is_whole = node.target in REDUCTIONS or (window.adaptive and tuple(out) == (1, 1))
     if is_whole and (pixels > emitter.sizes.taps or mean.halves):
         return [mean_of_images(last, _engine_input(integers, emitter), mean, emitter)]
-    scales = divisor_scales(window, size, out, given, scale)
+    scales = divisor_scales(window, size, out, given, scale, with_halves=True)
     if isinstance(scales, str):
         raise RefusedError(scales)
     window, counts = uniform_windows(window, pair(size), out), window_divisors(window, size, out)
-    taps = window.kernel[0] * window.kernel[1]
     fields = {
         "weight_kind": WeightKind.DIAGONAL,
         "pad": given.zero,
@@ -83,21 +90,50 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         "low": scale.low,
         "high": scale.high,
     }
-    constants = {
-        divisor: UniformParameters(
-            width=CHANNELS,
-            count=shape(integers)[-3],
-            scale=given.scale / divisor,
-            greatest=float(taps * given.farthest),
-            result_scale=scale.scale,
-            offset=-taps * given.zero,
-        )
-        for divisor in scales
-    }
-    if len(constants) > 1:
-        return [_by_divisor(last, integers, window, fields, constants, counts, emitter)]
-    (only,) = constants.values()
-    return [_on_engine(last, integers, window, fields, only, emitter)]
+    means = {divisor: replace(mean, divisor=divisor) for divisor in scales}
+    if len(means) > 1:
+        return [_by_divisor(last, integers, window, fields, means, counts, emitter)]
+    (only,) = means.values()
+    if not only.halves:
+        return [_on_engine(last, integers, window, fields, _constants(window, only, shape(integers)[-3]), emitter)]
+    result = emitter.result(last)
+    _average(last, _engine_input(integers, emitter), images_of(result, "result"), window, fields, only, emitter)
+    return [result]
+
+
+def _constants(window: PoolWindow, mean: Mean, channels: int) -> UniformParameters:
+    taps = window.kernel[0] * window.kernel[1]
+    return UniformParameters(
+        width=CHANNELS,
+        count=channels,
+        scale=mean.source.scale / mean.divisor,
+        greatest=float(taps * mean.source.farthest),
+        result_scale=mean.result.scale,
+        offset=-taps * mean.source.zero,
+    )
+
+
+def _average(
+    root: Node,
+    x: MapImages,
+    y: MapImages,
+    window: PoolWindow,
+    fields: dict[str, Any],
+    mean: Mean,
+    emitter: EngineEmitter,
+) -> None:
+    """The average over windows of `x` as `y`: by one command, or by two and half of their sum, as mean.py explains."""
+    if not mean.halves:
+        params = uniform_params(root, x, _constants(window, mean, x.channels), emitter)
+        emitter.mac(window_command(x, y, window, fields), x, y, params, ones(emitter))
+        return
+    taps, name = window.kernel[0] * window.kernel[1], f"{root.name} by {mean.divisor}"
+    below, above = (map_like(y, emitter, f"{name} rounded {way}") for way in ("down", "up"))
+    for way, to in ((-1, below), (1, above)):
+        parameters = mean_parameters(taps, mean.source, mean.result, way, mean.divisor)
+        line = mean_line((x.channels, *parameters), name, emitter)
+        emitter.mac(window_command(x, to, window, fields), x, to, line, ones(emitter))
+    halved(below, above, y, mean.result, emitter)
 
 
 def _by_divisor(
@@ -105,7 +141,7 @@ def _by_divisor(
     source: Node,
     window: PoolWindow,
     fields: dict[str, Any],
-    constants: dict[int, UniformParameters],
+    means: dict[int, Mean],
     counts: list[list[int]],
     emitter: EngineEmitter,
 ) -> View:
@@ -113,12 +149,11 @@ def _by_divisor(
     if not emitter.sizes.gather:
         raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
     x, out = _engine_input(source, emitter), emitter.result(root)
-    y, beat, number = images_of(out, "result"), emitter.sizes.beat, {divisor: n for n, divisor in enumerate(constants)}
+    y, beat, number = images_of(out, "result"), emitter.sizes.beat, {divisor: n for n, divisor in enumerate(means)}
     averages = Map(y.images * len(number), y.pixels, y.channels, emitter.sizes, f"{root.name} by divisors")
     for divisor, n in number.items():
         of_one = MapImages(averages, y.images, y.channels, y.height, y.width, image=n * y.images)
-        params = _params(root, x, constants[divisor], emitter)
-        emitter.mac(window_command(x, of_one, window, fields), x, of_one, params, ones(emitter))
+        _average(root, x, of_one, window, fields, means[divisor], emitter)
     image = averages.image_lines * beat
     runs: list[GatherRun] = []
     for pixel, divisor in enumerate(itertools.chain.from_iterable(counts)):
@@ -150,10 +185,11 @@ def _on_engine(
 ) -> View:
     """The command and its result."""
     x = _engine_input(source, emitter)
-    return windows(root, x, window, fields, _params(root, x, constants, emitter), emitter)
+    return windows(root, x, window, fields, uniform_params(root, x, constants, emitter), emitter)
 
 
-def _params(root: Node, x: MapImages, constants: UniformParameters, emitter: EngineEmitter) -> Line:
+def uniform_params(root: Node, x: MapImages, constants: UniformParameters, emitter: EngineEmitter) -> Line:
+    """The parameters of a command whose channels all have the same ones."""
     words = PARAMETERS * align(x.channels, CHANNELS)
 
     def line(cut: MacCommand, first: int) -> int:

@@ -202,7 +202,7 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     words = 2 * align(count, CHANNELS)
     command = VectorCommand(
         operation=VectorOperation.NORM,
-        epsilon=_epsilon(float(eps), count, found[1]),
+        epsilon=least_epsilon(float(eps), count, found[1]),
         zero=scale.zero,
         low=scale.low,
         high=scale.high,
@@ -214,8 +214,8 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     return [row_by_row(last, found[0], count, command, emitter, params)]
 
 
-def _epsilon(eps: float, count: int, source: Scale) -> float:
-    """In units of count^2 times the variance of the integers, as float32; more than 0."""
+def least_epsilon(eps: float, count: int, source: Scale) -> float:
+    """`eps` in units of count^2 times the variance of the integers, as float32; more than 0."""
     smallest = float(torch.finfo(torch.float32).tiny)
     return max(float32(eps * (count / source.scale) ** 2), smallest)
 
