@@ -87,7 +87,8 @@ def to_plain(value: Any, index: Callable[[Node], int]) -> Any:
             return [tag, str(value).removeprefix("torch.")]
     for tag, record in _RECORDS.items():
         if kind is record:
-            values = [int(x) if isinstance(x, enum.IntEnum | enum.IntFlag) else x for x in vars(value).values()]
+            given = [getattr(value, field.name) for field in fields(record)]
+            values = [int(x) if isinstance(x, enum.IntEnum | enum.IntFlag) else x for x in given]
             return [tag, *[to_plain(item, index) for item in values]]
     raise UnstorableError(f"a value of type {kind.__module__}.{kind.__qualname__}")
 
