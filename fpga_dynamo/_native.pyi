@@ -254,7 +254,7 @@ class graph_model:
         transfer: Sequence[float],
         edges: Sequence[Sequence[int]],
         crossing: Sequence[float],
-        outward: Sequence[float] = ...,
+        outward: Sequence[float] = [],
     ) -> None: ...
 
 def simulate(
@@ -268,8 +268,8 @@ def simulate(
     spread: float,
     tail: float,
     trace: bool,
-    deadlines: Sequence[float] = ...,
-    channels: int = ...,
+    deadlines: Sequence[float] = [],
+    channels: int = 0,
 ) -> dict[str, Any]:
     """A run in virtual time (ours), see scheduling/simulator.hpp. cost: seconds of a round, an evaluation, an
     assignment, and the period. deadlines: by application, seconds from an arrival. channels: transfers at

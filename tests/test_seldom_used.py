@@ -131,7 +131,11 @@ def test_a_study_with_another_rate_and_seed(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_study_in_real_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = _soc_files(tmp_path)
-    assert cli.main([*line, "--real", "--paced", "--rate", "2000"]) == 0
+    paced = [*line, "--real", "--paced", "--rate", "2000"]
+    assert cli.main(paced) == 2 and "real time does not support `channels`" in capsys.readouterr().err
+    system = tmp_path / "system.toml"
+    system.write_text(system.read_text().replace('"channels" = 2, ', ""))
+    assert cli.main(paced) == 0
     assert "real time" in capsys.readouterr().out
 
 

@@ -119,7 +119,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"lower": with_command(count=1.0)},
         "field 'count' of 'triple_command' expects int32_t, not 1.0",
     ),
-    "NaN for an int": ({"lower": with_command(count=float("nan"))}, "takes int32_t, not nan"),
+    "NaN for an int": ({"lower": with_command(count=float("nan"))}, "expects int32_t, not nan"),
     "too large": ({"lower": with_command(count=1 << 40)}, "and 1099511627776 is out of range"),
     "too large for float": ({"lower": with_command(shift=1e300)}, "is float, and 1e+300 is out of range"),
     "a string": ({"lower": with_command(shift="much")}, "expects float, not 'much'"),
