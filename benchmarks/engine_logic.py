@@ -38,7 +38,7 @@ _OTHERS: dict[str, tuple[tuple[str, int, int, int, dict[str, bool]], ...]] = {
     "float32": (),
 }
 """Engines beside those of the included recipes. Arrays that no card has room for are not unrolled, and not here."""
-# The sizes that a process is taken to depend on, beside "one".
+# The sizes that the logic of a process depends on, besides "one".
 _OF_PROCESS = {
     "fetch": (),
     "load_input": ("wide_port", "vector", "gather"),
@@ -71,7 +71,7 @@ def engines_of(element: str, folder: Path) -> list[Path]:
 
 
 def count(path: Path) -> tuple[Engine, Counts]:
-    """An engine, and what the logic of its processes takes."""
+    """An engine, and the logic resources of its processes."""
     (kernel,) = load_design(path, platform=_CARD).kernels
     assert kernel.engine is not None
     (part,) = estimate(load_design(path, platform=_CARD), advise=False).kernels
@@ -84,7 +84,7 @@ def fit(counted: Sequence[tuple[Engine, Counts]]) -> Table:
     values = [engine_logic.sizes(engine) for engine, _ in counted]
     found: Table = {}
     for process in dict.fromkeys(name for _, counts in counted for name in counts):
-        # A process of the vector side takes nothing in an engine without it.
+        # An engine without a vector side has no process of it.
         names = ["one", *_OF_PROCESS[process]] if process in _OF_PROCESS else list(_OF_VECTOR)
         matrix = np.array([[float(of[name]) for name in names] for of in values])
         for resource in _RESOURCES:

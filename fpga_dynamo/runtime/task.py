@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal
@@ -105,6 +105,8 @@ class TaskGraph:
     """Seconds that each task takes, as its runs say (see `lasted`); least stated seconds before the first one."""
 
     def __init__(self, name: str, tasks: Sequence[Task], model: str = "", deadline: float = math.inf) -> None:
+        if not deadline > 0:
+            raise ValueError(f"graph {name!r}: deadline must be greater than 0 seconds, not {deadline!r}")
         successors: list[list[int]] = [[] for _ in tasks]
         for index, task in enumerate(tasks):
             for dependency in task.dependencies:
@@ -135,17 +137,25 @@ class TaskGraph:
         self.durations[index] = min(seconds, 2 * known) if known else seconds
 
 
-def upward_ranks(tasks: Sequence[Task], successors: Sequence[Sequence[int]]) -> tuple[float, ...]:
+def _mean(values: Collection[float]) -> float:
+    return sum(values) / len(values)
+
+
+def upward_ranks(
+    tasks: Sequence[Task],
+    successors: Sequence[Sequence[int]],
+    weight: Callable[[Collection[float]], float] = _mean,
+) -> tuple[float, ...]:
     """HEFT's upward rank, rank(i) = w(i) + max over successors j of rank(j), in seconds (Topcuoglu et al., 2002).
 
-    w(i) is the mean of the task's seconds, transfers included, over its resource types. Our transfers belong to tasks
-    rather than to edges, hence no edge term.
+    w(i) is the weight of the task's seconds, transfers included, over its resource types: in HEFT their mean. Our
+    transfers belong to tasks rather than to edges, hence no edge term.
     """
     ranks = [0.0] * len(tasks)
     for index in reversed(range(len(tasks))):
         task = tasks[index]
-        mean = sum(map(task.seconds, task.costs)) / len(task.costs)
-        ranks[index] = mean + max((ranks[successor] for successor in successors[index]), default=0.0)
+        seconds = [task.seconds(resource) for resource in task.costs]
+        ranks[index] = weight(seconds) + max((ranks[successor] for successor in successors[index]), default=0.0)
     return tuple(ranks)
 
 

@@ -63,3 +63,9 @@ def test_processing_elements() -> None:
     for kind, kernel in [("PL", None), ("PS", "conv"), ("PL", "PS"), ("GPU", None)]:
         with pytest.raises(ValueError, match="processing element 'x'"):
             ProcessingElement("x", kind, kernel)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("deadline", [0.0, -1.0, float("nan")])
+def test_a_deadline_is_greater_than_0(deadline: float) -> None:
+    with pytest.raises(ValueError, match="graph 'g': deadline must be greater than 0 seconds"):
+        TaskGraph("g", [], deadline=deadline)

@@ -23,6 +23,7 @@ Document = dict[str, Any]
 SCHEMAS = {
     path.name: json.loads(path.read_text()) for path in Path(system.__file__).with_name("schemas").glob("*.json")
 }
+EXAMPLES = Path(__file__).parents[2] / "examples/soc"
 SOUND: dict[str, Document] = {"system": SYSTEM, "workload": WORKLOAD, "sweep": SWEEP}
 
 
@@ -36,7 +37,7 @@ def validator(name: str) -> Draft202012Validator:
 @pytest.mark.parametrize("name", SOUND)
 def test_shipped_files_are_valid(name: str) -> None:
     assert not list(validator(name).iter_errors(SOUND[name]))
-    paths = [path for path in Path("examples/soc").rglob("*.toml") if path.stem == name]
+    paths = [path for path in EXAMPLES.rglob("*.toml") if path.stem == name]
     assert paths and not [path for path in paths if list(validator(name).iter_errors(read_toml(path)))]
 
 

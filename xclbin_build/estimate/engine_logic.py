@@ -1,4 +1,4 @@
-"""What the logic of an engine's processes takes by its sizes, by linear formulas: in microseconds, without clang.
+"""Logic resources of an engine's processes: linear formulas of its sizes, computed in microseconds and without clang.
 
 engine_logic.toml has a coefficient for each process, resource and size. They are fitted to counts of `kernels.py` for
 engines of other sizes (`python -m benchmarks.engine_logic`), which are estimates themselves.

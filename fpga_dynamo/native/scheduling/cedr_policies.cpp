@@ -1,6 +1,5 @@
 // CEDR's six: SIMPLE, RANDOM, MET, EFT, ETF, HEFT_RT. All that is ready is bound at once, by stated seconds.
 #include <algorithm>
-#include <cmath>
 #include <queue>
 #include <random>
 
@@ -109,8 +108,7 @@ protected:
         std::vector<ready_task> sorted;
         for (const auto& key : keys) sorted.push_back(ready_[key.second]);
         ready_.swap(sorted);
-        const double n = static_cast<double>(ready_.size());
-        return n > 1 ? n * std::log2(n) : 0;
+        return comparisons();
     }
 };
 

@@ -1,7 +1,6 @@
 #include "deadline_policies.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -22,8 +21,7 @@ public:
         order_.clear();
         for (size_t i = 0; i < ready_.size(); ++i) order_.emplace_back(urgency(ready_[i]), i);
         std::sort(order_.begin(), order_.end());
-        const double n = static_cast<double>(ready_.size());
-        double evaluations = n > 1 ? n * std::log2(n) : 0;
+        double evaluations = comparisons();
         planned_ = available;
         assigned_.assign(ready_.size(), false);
         for (const auto& entry : order_) {

@@ -1,6 +1,7 @@
 // List scheduling: a policy that keeps the ready tasks, oldest first, and looks for the PE where each ends first.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "policy.hpp"
@@ -20,6 +21,12 @@ public:
 
 protected:
     std::vector<ready_task> ready_;
+
+    // What sorting the ready tasks costs, in evaluations.
+    double comparisons() const {
+        const double n = static_cast<double>(ready_.size());
+        return n > 1 ? n * std::log2(n) : 0;
+    }
 
     double seconds(const ready_task& item, int kind) const { return estimate(*item.owner, item.task, kind); }
 

@@ -58,7 +58,7 @@ struct bound_task {
 struct slot {
     bound_task running{nullptr, 0, 0.0};
     double since = 0, seconds = 0, expected_end = 0, ended = idle;
-    double inward = 0, outward = 0;  // seconds of transfers that are still to come
+    double inward = 0, computing = 0, outward = 0;  // the parts of `seconds`, if transfers need a channel
     bool has_channel = false;
     std::deque<bound_task> queue;
     double backlog = 0;
@@ -199,12 +199,14 @@ private:
         const double crossing = one.crossing_to(next.task, system_.memory_of[kind]);
         const double by = factor(options_, one.number, next.task);
         here.seconds = (graph.total(next.task, kind) + crossing) * by;
-        here.outward = graph.outward[at] * by;
-        here.inward = (graph.transfer[at] - graph.outward[at] + crossing) * by;
-        if (!options_.channels)
+        if (!options_.channels) {
             push(begin + here.seconds, event_kind::end, pe);
-        else
-            push(begin, here.inward > 0 ? event_kind::begin : event_kind::moved, pe);
+            return;
+        }
+        here.inward = (graph.transfer[at] - graph.outward[at] + crossing) * by;
+        here.computing = graph.stated[at] * by;
+        here.outward = graph.outward[at] * by;
+        push(begin, here.inward > 0 ? event_kind::begin : event_kind::moved, pe);
     }
 
     // The next transfer of a task: it starts, or waits until a channel is free.
@@ -240,12 +242,8 @@ private:
     void compute(int pe, double now) {
         slot& here = slots_[pe];
         if (here.has_channel) release(pe, now);
-        const bound_task& task = here.running;
-        const graph_model& graph = *task.owner->graph;
-        const double by = factor(options_, task.owner->number, task.task);
         here.inward = 0;
-        const double seconds = graph.stated[task.task * graph.kinds + system_.kind_of[pe]] * by;
-        push(now + seconds, here.outward > 0 ? event_kind::computed : event_kind::end, pe);
+        push(now + here.computing, here.outward > 0 ? event_kind::computed : event_kind::end, pe);
     }
 
     // A task that is late is expected to take as long again as it is late: busy PEs are never available now.

@@ -90,7 +90,7 @@ class Summary:
             f"{names} on {platform.name}, {platform.speeds['clock_mhz']:g} MHz, best {self.goal}: "
             f"{self.found.tried} engines fit, {len(self.found.evaluated)} lowered", markup=False,
         )  # fmt: skip
-        console.print(self._table(_with(best, self.found.front())))
+        console.print(self._table(_shown(best, self.found.front())))
         for name, cost in zip(self.workload.names, best.costs, strict=True):
             console.print(
                 f"{name}: {cost.call_ms:.3f} ms a call: engine {cost.engine_ms:.3f}, host {cost.host_ms:.3f}",
@@ -117,7 +117,7 @@ class Summary:
         return table
 
 
-def _with(best: Design, front: list[Design]) -> list[Design]:
+def _shown(best: Design, front: list[Design]) -> list[Design]:
     """The front, and the chosen design, which may be as fast as one of it."""
     kept = front[:_ROWS]
     return kept if best in kept else sorted([*kept, best], key=lambda design: design.value)

@@ -105,7 +105,7 @@ class Search:
     def run(self) -> Found:
         """Raises EstimateError if no engine of the space fits the card, or if engines run nothing of a model."""
         base, space, lost = self._needed()
-        limits = [limits_of(program) for program in self.workload.programs(self._target(_roomy(base)))]
+        limits = [limits_of(program) for program in self.workload.programs(self._target(Candidate(_roomy(base))))]
         ranked = sorted(self._ranked(base, space, limits, lost), key=Ranked.order)
         if not ranked:
             raise EstimateError(
@@ -146,7 +146,7 @@ class Search:
 
     def _needed(self) -> tuple[Engine, Space, dict[str, float]]:
         """An engine without the features that no model uses, the space of the others, and what each of them saves."""
-        base, space = _roomy(self.card.base(self.element)).engine, self.space
+        base, space = _roomy(self.card.base(self.element)), self.space
         base = replace(base, vector_blocks=_VECTOR_BLOCKS[0])
         whole = self._call(base)
         small = replace(
@@ -305,9 +305,8 @@ def _with(engine: Engine, name: str, value: int) -> Engine:
     return replace(engine, **changed)
 
 
-def _roomy(engine: Engine | Candidate) -> Candidate:
-    own = engine.engine if isinstance(engine, Candidate) else engine
-    return Candidate(replace(own, window_rows=_ROOMY, weight_steps=_ROOMY))
+def _roomy(engine: Engine) -> Engine:
+    return replace(engine, window_rows=_ROOMY, weight_steps=_ROOMY)
 
 
 def _products(engine: Engine) -> int:

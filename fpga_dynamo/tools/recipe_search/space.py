@@ -89,7 +89,7 @@ class Card:
         )  # fmt: skip
 
     def target(self, candidate: Candidate) -> EngineTarget:
-        """What the cost model takes a candidate for."""
+        """A candidate as a target of the cost model."""
         name = self.platform.name
         memory = memory_of(name, self.platform.speeds)
         if candidate.units > 1 and not candidate.together:

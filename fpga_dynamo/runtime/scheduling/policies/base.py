@@ -7,6 +7,7 @@ scheduler its own. Calls to one policy are serialised by its scheduler.
 from __future__ import annotations
 
 import difflib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -98,6 +99,11 @@ class Policy(ABC):
                 best, least = pe, finish
         assert best is not None, "the scheduler refuses graphs with tasks that no PE supports"
         return least, best
+
+
+def comparisons(tasks: int) -> float:
+    """What sorting so many tasks costs, in evaluations."""
+    return tasks * math.log2(tasks) if tasks > 1 else 0.0
 
 
 _registry: dict[str, Callable[..., Policy]] = {}

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
-from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Available, PEs, Policy, Ready, register_policy
-from fpga_dynamo.runtime.task import ReadyTask, Task, TaskGraph
+from fpga_dynamo.runtime.scheduling.policies.base import (
+    Assignment,
+    Available,
+    PEs,
+    Policy,
+    Ready,
+    comparisons,
+    register_policy,
+)
+from fpga_dynamo.runtime.task import ReadyTask, Task, TaskGraph, upward_ranks
 
 
 @register_policy
@@ -39,7 +46,7 @@ class EarliestDeadlineFirst(Policy):
         return assignments
 
     def evaluations(self, queued: int, pes: int) -> float:
-        return super().evaluations(queued, pes) + (queued * math.log2(queued) if queued > 1 else 0.0)
+        return super().evaluations(queued, pes) + comparisons(queued)
 
 
 @register_policy
@@ -51,21 +58,12 @@ class LeastLaxityFirst(EarliestDeadlineFirst):
 
     def __init__(self) -> None:
         super().__init__()
-        self._remaining: WeakKeyDictionary[TaskGraph, list[float]] = WeakKeyDictionary()
+        self._remaining: WeakKeyDictionary[TaskGraph, tuple[float, ...]] = WeakKeyDictionary()
 
     def urgency(self, item: ReadyTask) -> float:
         graph = item.frame.graph
         paths = self._remaining.get(graph)
         if paths is None:
-            paths = self._remaining[graph] = _longest_paths(graph)
+            paths = self._remaining[graph] = upward_ranks(graph.tasks, graph.successors, min)
         return item.frame.deadline - paths[item.index]  # less the time now, which is the same for all
 
-
-def _longest_paths(graph: TaskGraph) -> list[float]:
-    """By task: seconds from its start to the end of the graph, each task on the PE where it is fastest."""
-    paths = [0.0] * len(graph.tasks)
-    for index in reversed(range(len(graph.tasks))):
-        task = graph.tasks[index]
-        after = max((paths[successor] for successor in graph.successors[index]), default=0.0)
-        paths[index] = min(map(task.seconds, task.costs)) + after
-    return paths

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from fpga_dynamo.runtime.scheduling.policies.base import PEs, Ready, register_policy
+from fpga_dynamo.runtime.scheduling.policies.base import PEs, Ready, comparisons, register_policy
 from fpga_dynamo.runtime.scheduling.policies.eft import EarliestFinishTime
 from fpga_dynamo.runtime.task import ReadyTask
 
@@ -23,4 +21,4 @@ class HeftRuntime(EarliestFinishTime):
         return sorted(ready, key=mean_cost, reverse=True)  # stable: the older of equal tasks comes first
 
     def evaluations(self, queued: int, pes: int) -> float:
-        return super().evaluations(queued, pes) + (queued * math.log2(queued) if queued > 1 else 0.0)
+        return super().evaluations(queued, pes) + comparisons(queued)
