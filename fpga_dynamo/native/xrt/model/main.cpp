@@ -128,8 +128,7 @@ int serve() {
             std::fprintf(stderr, "fpga_dynamo's device model: %s\n", reason.what());
             reaction = yes(false);
         }
-        wire.send(reaction);
-        if (api == CLOSE && asked.number(3)) break;
+        if (!wire.send(reaction) || (api == CLOSE && asked.number(3))) break;
     }
     return 0;
 }

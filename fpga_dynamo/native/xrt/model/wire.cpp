@@ -148,7 +148,7 @@ bool connection::receive(uint32_t* api, std::string* body) {
     return read_all(body->data(), bytes);
 }
 
-void connection::send(const reply& answer) {
+bool connection::send(const reply& answer) {
     char header[REPLY_HEADER] = {0x09};
     const uint64_t bytes = answer.text().size();
     std::memcpy(header + 1, &bytes, sizeof bytes);
@@ -156,7 +156,7 @@ void connection::send(const reply& answer) {
     for (iovec* part = parts; part != parts + 2;) {
         const ssize_t sent = ::writev(socket_, part, static_cast<int>(parts + 2 - part));
         if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0) throw std::runtime_error("the host has closed the connection");
+        if (sent < 0) return false;
         for (auto left = static_cast<size_t>(sent); part != parts + 2;) {
             const size_t done = std::min(left, part->iov_len);
             part->iov_base = static_cast<char*>(part->iov_base) + done;
@@ -166,6 +166,7 @@ void connection::send(const reply& answer) {
             ++part;
         }
     }
+    return true;
 }
 
 }  // namespace xrt_model

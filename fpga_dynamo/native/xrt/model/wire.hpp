@@ -42,7 +42,8 @@ public:
 
     // The next call; false when the host is gone.
     bool receive(uint32_t* api, std::string* body);
-    void send(const reply& answer);
+    // False when the host is gone: it need not wait for the answer to its last call.
+    bool send(const reply& answer);
 
 private:
     bool read_all(void* target, size_t bytes) const;
