@@ -24,6 +24,7 @@ from fpga_dynamo.tools import emulate
 from fpga_dynamo.tools.estimate.command import add_command as add_estimate
 from fpga_dynamo.tools.explain_text import BY
 from fpga_dynamo.tools.export_model import add_command as add_export
+from fpga_dynamo.tools.serve_card import add_command as add_card_server
 from fpga_dynamo.tools.serve_models import add_command as add_serve
 from fpga_dynamo.tools.soc.command import add_commands as add_soc_commands
 from xclbin_build.arguments import MOST_SEED, output_file, output_folder, whole
@@ -130,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     add_estimate(commands)
     add_export(commands, option, _options)
     add_serve(commands)
+    add_card_server(commands)
     add_soc_commands(commands)
 
     for command in (run, fuzz):
