@@ -85,7 +85,7 @@ class Session:
             "fetch": self._fetch,
             "xclbin_uuid": lambda fields, _: {"uuid": self._device(fields).handle.get_xclbin_uuid().to_string()},
             "info": self._info,
-            "memory": lambda fields, _: {"banks": list(self._device(fields).handle.memory())},
+            "memory": self._memory,
             "kernel": self._kernel,
             "group": self._group,
             "bo": self._bo,
@@ -219,6 +219,10 @@ class Session:
         if fields.text("what") not in ("bdf", "name", "offline") or what is None:
             raise DeviceError(f"a card has no information called '{fields.text('what')}'")
         return {"text": str(self._device(fields).handle.get_info(what))}
+
+    def _memory(self, fields: Fields, _: Payload) -> Answer:
+        handle = self._device(fields).handle
+        return {"banks": list(handle.memory()) if hasattr(handle, "memory") else []}  # AMD's module has none
 
     def _kernel(self, fields: Fields, _: Payload) -> Answer:
         device = self._device(fields)

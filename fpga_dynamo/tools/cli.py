@@ -91,10 +91,12 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(action=_run)
 
     devices = commands.add_parser("devices", help="list the cards")
+    devices.add_argument("servers", nargs="*", metavar="ADDRESS", help="those of this card server too (tcp://host:port)")
     devices.set_defaults(action=_devices)
 
     doctor = commands.add_parser("doctor", help="report what this machine lacks, and how to fix it")
     doctor.add_argument("xclbin", nargs="?", type=Path, help="examine this xclbin too")
+    doctor.add_argument("--server", metavar="ADDRESS", help="examine this card server too (tcp://host:port)")
     doctor.set_defaults(action=_doctor)
 
     fuzz = commands.add_parser("fuzz", help="compare random models with eager mode")
@@ -258,7 +260,7 @@ def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
 def _devices(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.tools.devices import devices
 
-    found = devices()
+    found = devices(*arguments.servers)
     if not found:
         raise FpgaError("no device was found")
     for device in found:
@@ -278,7 +280,7 @@ def _devices(arguments: argparse.Namespace) -> int:
 def _doctor(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.tools.doctor import GOOD, WRONG, examine
 
-    findings = examine(arguments.xclbin)
+    findings = examine(arguments.xclbin, arguments.server)
     colours = {GOOD: "green", WRONG: "red"}
     for finding in findings:
         colour = colours.get(finding.state, "yellow")

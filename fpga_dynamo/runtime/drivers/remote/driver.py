@@ -58,6 +58,8 @@ class RemoteDriver:
             return self._link
 
     def enumerate_devices(self) -> int:
+        """How many cards the server has. Raises DeviceError if it does not answer."""
+        self.status()
         return self.link().devices
 
     def device(self, index: int = 0) -> RemoteDevice:
