@@ -274,3 +274,23 @@ def test_a_driver_beside_an_address_is_refused() -> None:
     given: dict[str, Any] = {"device": "tcp://[::1]:5/0", "driver": "xrt"}
     with pytest.raises(OptionError, match="'driver' has no effect with a card server"):
         fpga_dynamo.Options.parse(given)
+
+
+def test_plain_kernels_in_eager_mode_and_in_a_graph(server: Served) -> None:
+    source = ROOT / "examples/plain_kernel/vadd.cpp"
+    add = fpga_dynamo.kernel(source, outputs={"out": "like a"}, sizes={"count": "a.numel()"}, device=server.device())
+    a, b = torch.arange(1000.0), torch.full((1000,), 0.5)
+    assert torch.equal(add(a, b), a + b)
+
+    def scaled(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(add(a, b)) * 2
+
+    expected = on_card(scaled, strict=True)(a, b)
+    torch._dynamo.reset()
+    with Network(server.port) as network:
+        compiled = on_card(scaled, strict=True, device=through(network, server))
+        assert torch.equal(compiled(a, b), expected)
+        network.cut()
+        with pytest.raises(DeviceError, match="was lost"):
+            compiled(a, b)
+        assert torch.equal(compiled(a, b), expected)

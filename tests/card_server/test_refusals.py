@@ -182,6 +182,24 @@ def test_nobody_at_the_address_is_one_sentence(server: Served) -> None:
         RemoteDriver(f"tcp://no.such.host.invalid:1?token-file={server.token_file}").device(0)
 
 
+def test_a_host_that_does_not_answer_is_left_alone_for_a_while(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    def silence(*arguments: Any) -> socket.socket:
+        attempts.append(arguments)
+        raise TimeoutError
+
+    driver = RemoteDriver(server.driver)
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "create_connection", silence)
+        for _ in range(3):
+            with pytest.raises(DeviceError, match="cannot be reached: no answer within 10 s"):
+                driver.device(0)
+        assert len(attempts) == 1
+    driver._silent_until = 0.0  # the while is over
+    assert driver.device(0).index == 0
+
+
 def test_another_service_at_the_address_is_one_sentence(server: Served) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

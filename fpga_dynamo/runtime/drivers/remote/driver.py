@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from fpga_dynamo.runtime.drivers.remote.run import RemoteKernel, RemoteRun
 
 CHUNK = 16 << 20
 """Bytes of a buffer that one request moves."""
+SILENCE_SECONDS = 10.0
+"""How long a host that has not answered is left alone."""
 _NAMED = 1 << 15
 """Bytes from which content is named by its digest first."""
 _INFO = ("bdf", "name", "offline")
@@ -44,6 +47,7 @@ class RemoteDriver:
         self._address = parse(name)
         self._lock = threading.Lock()
         self._link: Link | None = None
+        self._silent_until, self._silence = 0.0, ""
         self.bo = RemoteBuffer
         self.kernel = RemoteKernel
         self.run = RemoteRun
@@ -54,8 +58,19 @@ class RemoteDriver:
             if self._link is None or not self._link.is_usable:
                 if self._link is not None:
                     self._link.check_process()
-                self._link = Link(self._address)
+                self._link = self._connect()
             return self._link
+
+    def _connect(self) -> Link:
+        """A new session. A host that does not answer is not asked again for a while: each attempt takes seconds."""
+        if time.monotonic() < self._silent_until:
+            raise DeviceError(self._silence)
+        try:
+            return Link(self._address)
+        except DeviceError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                self._silent_until, self._silence = time.monotonic() + SILENCE_SECONDS, str(error)
+            raise
 
     def enumerate_devices(self) -> int:
         """How many cards the server has. Raises DeviceError if it does not answer."""
