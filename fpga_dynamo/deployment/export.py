@@ -81,7 +81,6 @@ def save(
     program: ExportedProgram,
     path: str | Path,
     *,
-    dtype: str | torch.dtype | None = None,
     options: Mapping[str, Any] | None = None,
     isa: str | None = None,
 ) -> Path:
@@ -94,7 +93,7 @@ def save(
             f"save accepts a program of torch.export, not {type(program).__name__}; fpga_dynamo.export(model, args, "
             "directory) traces a module"
         )
-    return export(program, directory=path, dtype=dtype, options=options, isa=isa)
+    return export(program, directory=path, options=options, isa=isa)
 
 
 def _lowered_files(graph: ModelGraph, options: Options, xclbin: Path) -> Files:
