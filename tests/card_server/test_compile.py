@@ -20,6 +20,7 @@ import fpga_dynamo
 from fpga_dynamo.device_address import parse
 from fpga_dynamo.errors import DeviceError, OptionError
 from fpga_dynamo.runtime.cards.card import opened_cards
+from fpga_dynamo.runtime.drivers.remote.link import Link
 from fpga_dynamo.runtime.observe.counters import stats
 from fpga_dynamo.testing.network import Network
 from tests.backend.backend_kit import on_card
@@ -79,6 +80,23 @@ def test_training_and_dynamic_sizes(server: Served) -> None:
             optimizer.step()
         results.append([parameter.detach().clone() for parameter in model.parameters()])
     assert all(map(torch.equal, *results))
+
+
+@torch.no_grad()
+def test_a_call_is_one_request(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = on_card(convolutions(), strict=True, device=server.device())
+    compiled(IMAGE)
+    operations, request = [], Link.request
+
+    def counted(self: Link, operation: str, **fields: Any) -> dict[str, Any]:
+        operations.append(operation)
+        return request(self, operation, **fields)
+
+    time.sleep(1)  # until the server knows what an earlier test has dropped
+    monkeypatch.setattr(Link, "request", counted)
+    for _ in range(5):
+        compiled(IMAGE)
+    assert operations == ["execute"] * 5
 
 
 @torch.no_grad()

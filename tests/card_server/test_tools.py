@@ -9,12 +9,15 @@ import pytest
 import torch
 
 import fpga_dynamo
+import xclbin_build
 from fpga_dynamo.device_address import parse
 from fpga_dynamo.errors import DeviceError, OptionError
+from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools import doctor
 from fpga_dynamo.tools.cli import main
 from tests.backend.backend_kit import on_card
 from tests.card_server.card_server_kit import Served, serving
+from tests.lowering import engine_kit
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +70,23 @@ def test_a_trace_has_the_commands_in_their_launch(server: Served) -> None:
     (task,) = (event for event in trace.tasks if event.pe.startswith("sequencer"))
     commands = trace.commands
     assert commands and all(task.start <= c.start <= c.stop <= task.stop for c in commands)
+
+
+@torch.no_grad()
+def test_cycles_are_counted_at_the_server(server: Served) -> None:
+    options = {"xclbin": str(xclbin_build.cached(engine_kit.recipe(), "cycles", platform="u250"))}
+    model, image = torch.nn.Conv2d(3, 20, 3, padding=1).eval(), torch.randn(1, 3, 12, 12)
+    quantised = quantize(model, [(image,)], scales="pow2", bias="int32", progress=False)
+    found = []
+    for device in (0, server.device()):
+        torch._dynamo.reset()
+        compiled = on_card(quantised, device=device, **options)
+        compiled(image)
+        before = fpga_dynamo.stats()["card_cycles"]
+        result = compiled(image)
+        found.append((result, fpga_dynamo.stats()["card_cycles"] - before))
+    assert torch.equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1] > 0
 
 
 def test_run_from_the_command_line(server: Served, capsys: pytest.CaptureFixture[str]) -> None:

@@ -240,12 +240,16 @@ class RemoteBuffer:
 
     def upload_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
         """Memory at `address` to the card, past the host side; content that the server has kept is not sent."""
+        self.send_ptr(address, nbytes, offset, named=True)
+
+    def send_ptr(self, address: int, nbytes: int, offset: int, *, named: bool) -> None:
+        """As upload_ptr. named: whether the server is to keep the content, as that of weights."""
         self._check(nbytes, offset)
         whole = view_of(address, nbytes)
         for begin in range(0, nbytes, CHUNK):
             part = whole[begin : begin + CHUNK]
             fields: dict[str, Any] = {"bo": self.number, "offset": offset + begin, "nbytes": part.nbytes}
-            if part.nbytes >= _NAMED:
+            if named and part.nbytes >= _NAMED:
                 fields["digest"] = hashlib.sha256(part).hexdigest()
                 if not self.link.request("place", **fields).get("missing"):
                     continue

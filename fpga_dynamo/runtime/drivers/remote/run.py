@@ -111,7 +111,7 @@ class RemoteRun:
         """Inputs into `bo`, start, wait, and if the run completed outputs out of `bo`, in one request; its state."""
         if sum(nbytes for _, nbytes, _ in inputs) > frames.MOST_PAYLOAD:
             for address, nbytes, offset in inputs:
-                bo.upload_ptr(address, nbytes, offset)
+                bo.send_ptr(address, nbytes, offset, named=False)
             inputs = ()
         return self._request("execute", timeout_ms, inputs, outputs, bo)
 
