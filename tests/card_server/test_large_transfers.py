@@ -14,6 +14,20 @@ from tests.card_server.card_server_kit import serving, status
 from tests.driver.xrt_kit import HERE
 
 
+def test_content_is_dropped_when_there_is_too_much(tmp_path: Path) -> None:
+    with serving(tmp_path, "--keep", "1") as server:
+        driver = RemoteDriver(server.driver)
+        device = driver.device(0)
+        uuid = device.load_xclbin(str(xclbin_build.cached(HERE / "data/conformance.toml", "sw_emu")))
+        group = driver.kernel(device, uuid, "misbehave").group_id(0)
+        buffer = driver.bo(device, 4 << 20, driver.bo.flags.device_only, group)
+        for seed, nbytes in enumerate((600 << 10, 600 << 10, 2 << 20)):
+            values = np.random.default_rng(seed).integers(0, 255, nbytes, dtype=np.uint8)
+            buffer.upload_ptr(values.ctypes.data, nbytes)
+        assert 600 << 10 <= status(server)["kept_bytes"] < 1 << 20
+        driver.link().close()
+
+
 def test_inputs_and_results_larger_than_a_frame(tmp_path: Path) -> None:
     values = np.arange(frames.MOST_PAYLOAD // 4 + 1024, dtype=np.int32)
     results = np.zeros_like(values)

@@ -277,7 +277,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return file, key
 
 
-def test_tls(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+def test_tls(certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, key = certificate
     with serving(tmp_path, "--tls-cert", str(file), "--tls-key", str(key)) as server:
         assert server.address.startswith("tls://")
@@ -296,6 +296,11 @@ def test_tls(certificate: tuple[Path, Path], tmp_path: Path) -> None:
             RemoteDriver(server.driver).device(0)
         with pytest.raises(DeviceError, match=f"card server 127.0.0.1:{server.port} cannot be reached"):
             RemoteDriver(server.driver.replace("tls://", "tcp://")).device(0)
+        monkeypatch.setenv("FPGA_DYNAMO_CA_FILE", str(file))
+        assert RemoteDriver(server.driver).device(0).index == 0
+        monkeypatch.setenv("FPGA_DYNAMO_CA_FILE", str(tmp_path / "none"))
+        with pytest.raises(OptionError, match="cannot be read: No such file"):
+            RemoteDriver(server.driver).device(0)
 
 
 def test_tls_where_the_server_has_none(server: Served) -> None:
