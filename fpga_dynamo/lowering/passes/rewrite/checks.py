@@ -1,7 +1,7 @@
 """Pass (part of normalise): checks that tracing has made already are not made again at each call.
 
-torch.export writes `aten._assert_tensor_metadata` behind each value whose dtype the program relies on. An operator without
-a result must run in eager mode, and would keep there whatever makes its operand: masks, positions, rotary tables.
+torch.export writes `aten._assert_tensor_metadata` behind each value whose dtype the program relies on. An operator
+without a result must run in eager mode, and would keep there whatever makes its operand: masks, positions, tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ATTRIBUTES = ("size", "stride", "dtype")
 
 
 def drop_checks(module: GraphModule) -> None:
-    """Rewrites the graph in place. A check that cannot be decided, or that fails, stays: eager mode raises its error."""
+    """Rewrites the graph in place. A check that fails, or cannot be decided, stays: eager mode raises its error."""
     for node in list(module.graph.nodes):
         if node.target is aten._assert_tensor_metadata.default and _holds(node):
             module.graph.erase_node(node)
