@@ -47,6 +47,7 @@ from fpga_dynamo.quantize.operators import (
 )
 from fpga_dynamo.quantize.parameters import constant, is_mask, keep_masks, parameters, set_own_nodes
 from fpga_dynamo.quantize.positions import activations, indices
+from fpga_dynamo.quantize.products import is_in_cell, linear_layers
 from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
 
@@ -107,6 +108,7 @@ class FPGAQuantizer(Quantizer):
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Has layers take in the scales behind them; takes fused attention apart, whose products can be in 8 bits."""
         remove_barriers(model)
+        linear_layers(model)
         if not self.training:
             warn_of_folds(model)
         if self.training:
@@ -174,8 +176,8 @@ class FPGAQuantizer(Quantizer):
         tie_scales(model, edge_or_node_to_obs_or_fq)
 
     def _is_rounded(self, node: Node) -> bool:
-        """Whether a node's value may be rounded to 8 bits: it is an activation, and no index comes of it."""
-        return node in self._activations and node not in self._indices
+        """Whether a node's value may be rounded to 8 bits: an activation of which no index and no state comes."""
+        return node in self._activations and node not in self._indices and not is_in_cell(node)
 
     def _activation(self, node: Node) -> QuantizationSpec:
         return self.specs.symmetric if moved(node) in self._symmetric else self.specs.activation
@@ -184,9 +186,10 @@ class FPGAQuantizer(Quantizer):
         data, second = node.args[:2]
         if not (isinstance(data, Node) and isinstance(second, Node) and is_float(data) and is_float(second)):
             return
-        if data not in self._activations or self._is_separate(data):
-            return
-        if product.weight_axis is None and not (self._is_rounded(node) and second in self._activations):
+        if product.weight_axis is None:
+            if not (self._is_rounded(node) and all(map(self._is_factor, (data, second)))):
+                return
+        elif data not in self._activations or self._is_separate(data):
             return
         annotation = QuantizationAnnotation(_annotated=True)
         annotation.input_qspec_map[data] = self._activation(data)
@@ -239,6 +242,10 @@ class FPGAQuantizer(Quantizer):
 
     def _adds(self, node: Node) -> bool:
         return node.target in ADDITIONS and "addition" in self.capabilities and is_image_sum(node)
+
+    def _is_factor(self, node: Node) -> bool:
+        """Whether a product of two values may have an operand in 8 bits: a batch of constant matrices has one scale."""
+        return (node in self._activations and not self._is_separate(node)) or is_parameter(node)
 
     def _is_addend(self, node: Node) -> bool:
         """Whether an operand is an activation or a parameter; masks and tables of positions are neither."""

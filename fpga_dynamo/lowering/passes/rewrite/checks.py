@@ -51,7 +51,6 @@ def _same(wanted: object, has: object) -> bool:
 def _in_range(node: Node) -> bool:
     """Whether a range is asked of a number that the graph has as a constant, and holds."""
     number = argument(node, "size", 0)
-    least, most = node.kwargs.get("min"), node.kwargs.get("max")
-    if not isinstance(number, int):
-        return False
-    return (least is None or number >= least) and (most is None or number <= most)  # type: ignore[operator]
+    limits = [node.kwargs.get(name) for name in ("min", "max")]
+    least, most = (limit if isinstance(limit, int) else number for limit in limits)
+    return isinstance(number, int) and bool(least <= number <= most)
