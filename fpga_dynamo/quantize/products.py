@@ -17,11 +17,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.graph import argument
+from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
+from fpga_dynamo.lowering.tracing.recurrent import MOST_STEPS
 from fpga_dynamo.quantize.operators import ADDITIONS, aten, is_float, is_parameter
 
 _RECURRENT = (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)
 _COMPOSED = (aten.einsum.default, aten.tensordot.default, aten.inner.default, *_RECURRENT)
 """Operators that PyTorch itself computes by products of matrices."""
+
+_WITHOUT_ONEDNN = {op: DECOMPOSITIONS[op] for op in (aten.mkldnn_rnn_layer.default,)}
+"""Of oneDNN's operator for a whole layer nothing can be annotated."""
 
 _CELL = "fpga_dynamo_cell"
 
@@ -34,7 +39,7 @@ _LINEAR = aten.linear.default
 def linear_layers(model: GraphModule) -> None:
     """Rewrites products of activations and constant matrices as linear layers, in place; values stay the same."""
     for node in list(model.graph.nodes):
-        if node.target in _COMPOSED:
+        if node.target in _COMPOSED and (node.target not in _RECURRENT or _steps(node) <= MOST_STEPS):
             _compose(model, node)
     for node in list(model.graph.nodes):
         if node.target is operator.getitem and is_float(node):
@@ -68,6 +73,12 @@ class _Builder:
 
 
 Rewrite = Callable[[Node, _Builder], Node | None]
+
+
+def _steps(node: Node) -> int:
+    """Those of a recurrent layer; the graph grows with them."""
+    size = node.all_input_nodes[0].meta["val"].shape
+    return int(size[1 if len(size) == 3 and node.args[-1] else 0])
 
 
 def is_in_cell(node: Node) -> bool:
@@ -105,7 +116,11 @@ def _as_linear(first: Any, second: Any, add: _Builder) -> Node | None:
     if not (is_float(first) and is_float(second)):
         return None
     dims = first.meta["val"].dim(), second.meta["val"].dim()
-    if min(dims) < 2 or is_parameter(first) is is_parameter(second):
+    if is_parameter(first) is is_parameter(second):
+        return None
+    if dims[0] > 1 and dims[1] == 1 and is_parameter(second):
+        return add(aten.squeeze.dim, add(_LINEAR, first, add(aten.unsqueeze.default, second, 0)), -1)
+    if min(dims) < 2:
         return None
     if is_parameter(second) and (weight := _one_matrix(second, dims[0], add)) is not None:
         return add(_LINEAR, first, add.transposed(weight))
@@ -133,6 +148,7 @@ def _one_matrix(operand: Node, rank: int, add: _Builder) -> Node | None:
 _REWRITES: dict[object, Rewrite] = {
     aten.mm.default: _matmul,
     aten.matmul.default: _matmul,
+    aten.mv.default: _matmul,
     aten.bmm.default: _matmul,
     aten.addmm.default: _addmm,
     aten.baddbmm.default: _addmm,
@@ -167,9 +183,8 @@ def _compose(model: GraphModule, node: Node) -> None:
         return target(*given[0], **given[1])
 
     fakes = [operand.meta["val"] for operand in operands]
-    # Of oneDNN's operator for a whole LSTM nothing can be annotated.
-    with fakes[0].fake_mode, torch.backends.mkldnn.flags(enabled=False):
-        traced = make_fx(call)(*fakes)
+    with fakes[0].fake_mode, torch.no_grad():
+        traced = make_fx(call, _WITHOUT_ONEDNN)(*fakes)
     copies: dict[Node, Node] = dict(zip(traced.graph.find_nodes(op="placeholder"), operands, strict=True))
     with model.graph.inserting_before(node):
         result: Any = model.graph.graph_copy(traced.graph, copies)

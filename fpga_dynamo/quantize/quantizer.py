@@ -18,6 +18,7 @@ from fpga_dynamo.ir.graph import arguments
 from fpga_dynamo.quantize import attention
 from fpga_dynamo.quantize.biases_of_products import tie_scales
 from fpga_dynamo.quantize.constants import fold_constants, numbers_of_parameters
+from fpga_dynamo.quantize.in_float import Multiplications, multiplications
 from fpga_dynamo.quantize.norms import add_barriers, is_barrier, remove_barriers, warn_of_folds
 from fpga_dynamo.quantize.operators import (
     ADDITIONS,
@@ -104,6 +105,8 @@ class FPGAQuantizer(Quantizer):
         self._indices: Collection[Node] = ()
         self._parameters: Collection[Node] = ()
         self._masks: Collection[Node] = ()
+        self.multiplications: Multiplications | None = None
+        """Those of the graph that was annotated last."""
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Has layers take in the scales behind them; takes fused attention apart, whose products can be in 8 bits."""
@@ -140,6 +143,7 @@ class FPGAQuantizer(Quantizer):
             product = PRODUCTS.get(node.target)
             if product is not None and node not in taken and product.name in self.capabilities:
                 self._product(node, product, taken)
+        self.multiplications = multiplications(model, taken, self._asked(model, kept), self._activations)
         for node in model.graph.nodes:
             if node in taken or node.op != "call_function" or not self._is_rounded(node):
                 continue
@@ -156,6 +160,11 @@ class FPGAQuantizer(Quantizer):
             elif VALUES.get(node.target) in self.capabilities:
                 self._value(node, taken)
         return model
+
+    def _asked(self, model: GraphModule, kept: Collection[Node]) -> set[Node]:
+        """The products that an option leaves in float32."""
+        products = ((node, PRODUCTS.get(node.target)) for node in model.graph.nodes)
+        return {node for node, product in products if product and product.name not in self.capabilities} | set(kept)
 
     def validate(self, model: GraphModule) -> None:
         """Accepts every model: whatever is annotated can also run in eager mode."""
