@@ -1,4 +1,4 @@
-"""Fake quantization and 8-bit weights times a scale are int8 products; with powers of two they have eager mode's bits."""
+"""Fake quantization, and 8-bit weights times a scale, are int8 products; with powers of two they have the same bits."""
 
 from __future__ import annotations
 

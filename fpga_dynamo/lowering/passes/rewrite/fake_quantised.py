@@ -89,7 +89,7 @@ def _name_fake(module: GraphModule, node: Node, static: Collection[Node]) -> Non
 
 
 def _integers(low: Any, high: Any) -> torch.dtype | None:
-    """The 8-bit type that has all integers of a range; None if there is none."""
+    """The 8-bit type that has all integers of a range, or None."""
     if not isinstance(low, int) or not isinstance(high, int):
         return None
     fitting = (dtype for dtype in BYTES if torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max)
