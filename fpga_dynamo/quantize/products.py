@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.graph import argument
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.tracing.recurrent import MOST_STEPS
 from fpga_dynamo.quantize.operators import ADDITIONS, aten, is_float, is_parameter
+from fpga_dynamo.torch_internals.tracing import make_fx
 
 _RECURRENT = (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)
 _COMPOSED = (aten.einsum.default, aten.tensordot.default, aten.inner.default, *_RECURRENT)

@@ -1,7 +1,7 @@
 """ATen graph -> Program: the passes in the order that they run::
 
-    0. spell      fake quantization becomes quantization; bytes between operators of the
-                  emulator become unsigned                              (rewrite/fake_quantised.py, unsigned.py)
+    0. spell      fake quantization becomes quantization; bytes between operators become
+                  unsigned, or for an engine signed                     (rewrite/fake_quantised.py, unsigned.py)
     1. normalise  small rewrites                                                              (rewrite/normalise.py)
     2. claim      patterns match nodes; every other node gets the reason for its fallback     (select/claim.py)
     3. partition  claimed groups become launches, the rest eager tasks                        (select/partition.py)
@@ -41,7 +41,7 @@ from fpga_dynamo.lowering.passes.rewrite.fake_quantised import name_fake_quantiz
 from fpga_dynamo.lowering.passes.rewrite.normalise import normalise
 from fpga_dynamo.lowering.passes.rewrite.sink import sink_views
 from fpga_dynamo.lowering.passes.rewrite.split_heads import split_heads
-from fpga_dynamo.lowering.passes.rewrite.unsigned import without_signs
+from fpga_dynamo.lowering.passes.rewrite.unsigned import with_signs, without_signs
 from fpga_dynamo.lowering.passes.select.claim import claim
 from fpga_dynamo.lowering.passes.select.partition import Partition, Segment, cores, partition
 from fpga_dynamo.lowering.patterns import Match
@@ -156,7 +156,7 @@ class Steps:
 
 
 CORES = Steps(rewrites=(name_fake_quantization, without_signs, normalise, split_heads), plan=_plan_for_cores)
-ENGINE = Steps(rewrites=(name_fake_quantization, normalise, sink_views), plan=_plan_for_engine)
+ENGINE = Steps(rewrites=(name_fake_quantization, with_signs, normalise, sink_views), plan=_plan_for_engine)
 
 
 def _steps_of(target: Target) -> Steps:
