@@ -40,8 +40,27 @@ def _product_of_integers(left: Any, _: Any, *, out_shape: Any) -> Any:
     return 2 * math.prod(out_shape) * left[-1]
 
 
+def _packed_linear(x: Any, _: Any, *__: Any, out_shape: Any, **___: Any) -> Any:
+    """Of ``torch.ao.quantization``: a layer with packed weights, from as many features as its operand has."""
+    return 2 * math.prod(out_shape) * x[-1]
+
+
+def _packed_convolution(_: Any, packed: Any, *__: Any, out_shape: Any, **___: Any) -> Any:
+    weight, _bias = packed.unpack()
+    return 2 * math.prod(out_shape) * math.prod(weight.shape[1:])
+
+
 FORMULAS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.mkldnn_rnn_layer: _recurrent_layer,
     torch.ops.aten._int_mm: _product_of_integers,
+    **{
+        getattr(torch.ops.quantized, name): _packed_linear
+        for name in ("linear", "linear_relu", "linear_dynamic", "linear_relu_dynamic", "linear_dynamic_fp16")
+    },
+    **{
+        getattr(torch.ops.quantized, f"conv{rank}d{kind}"): _packed_convolution
+        for rank in (1, 2, 3)
+        for kind in ("", "_relu", "_dynamic")
+    },
 }
 """FLOPs of what PyTorch's counter leaves out, by shapes, as its ``custom_mapping`` has them."""

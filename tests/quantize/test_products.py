@@ -194,3 +194,12 @@ def test_prepare_keeps_values() -> None:
         graph = prepare(torch.export.export(model, (x,)).module(), FPGAQuantizer())
         with torch.no_grad():
             torch.testing.assert_close(graph(x), model(x))
+
+
+def test_explain_counts_layers_with_packed_weights() -> None:
+    """Those of ``torch.ao.quantization.quantize_dynamic`` run in eager mode, and so do their multiplications."""
+    model = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(64, 32)).eval(), {nn.Linear})
+    explained = fpga_dynamo.explain(model, torch.randn(4, 64))
+    assert explained.pl_launches == 0
+    assert explained.mac_offload == 0
+    assert "quantized.linear_dynamic.default" in str(explained) and "8.19 k" in str(explained)
