@@ -52,6 +52,7 @@ class Link:
         self._lock = threading.Lock()
         self._idle: deque[socket.socket] = deque()
         self._all: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._freeing = threading.Lock()
         self._garbage: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._lost = ""
@@ -84,9 +85,9 @@ class Link:
 
     def free(self) -> None:
         """Tells the server what has been dropped, unless a request is under way, which others follow."""
-        if self.is_usable and self._idle and not self._garbage.empty():
-            with contextlib.suppress(DeviceError):  # the connection is lost, as the next request says
-                self.request("free")
+        with self._freeing, contextlib.suppress(IndexError, DeviceError):  # busy, or lost, as the next request says
+            connection = self._idle.pop()
+            self._request_on(connection, {"op": "free", "free": _drained(self._garbage)})
 
     def close(self) -> None:
         """Ends the session, and with it all that it has at the server."""
@@ -115,7 +116,16 @@ class Link:
         head = {"op": operation, **fields}
         if not self._garbage.empty():
             head["free"] = _drained(self._garbage)
-        connection = self._take()
+        return self._request_on(self._take(), head, payload, into, seconds)
+
+    def _request_on(
+        self,
+        connection: socket.socket,
+        head: dict[str, Any],
+        payload: Sequence[Any] = (),
+        into: Sequence[memoryview] = (),
+        seconds: float = 0.0,
+    ) -> dict[str, Any]:
         try:
             connection.settimeout(ANSWER_SECONDS + seconds)
             frames.send(connection, head, payload)
@@ -145,10 +155,11 @@ class Link:
         return answer
 
     def _take(self) -> socket.socket:
-        try:
+        with contextlib.suppress(IndexError):
             return self._idle.pop()
-        except IndexError:
-            return self._connect()
+        with self._freeing, contextlib.suppress(IndexError):  # whose connection is idle in a moment
+            return self._idle.pop()
+        return self._connect()
 
     def _connect(self) -> socket.socket:
         where = self._address.endpoint
