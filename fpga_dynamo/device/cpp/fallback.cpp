@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "generator.hpp"
+#include "operators.hpp"
 #include "tensors.hpp"
+#include "traffic.hpp"
 
 namespace fpga_device {
 
@@ -145,7 +147,9 @@ private:
         const bool moved = each.lent.storage().data() != each.given.storage().data();
         if (!moved && each.lent.sizes() == each.given.sizes() && each.lent.strides() == each.given.strides()) return;
         resize_memory(each.given, each.lent.sizes(), each.lent.strides());
-        if (moved) host_view(each.given).copy_(each.lent);
+        if (!moved) return;
+        copied().of_results += static_cast<int64_t>(each.lent.nbytes());
+        host_view(each.given).copy_(each.lent);
     }
 
     at::Tensor returned(const at::Tensor& tensor) const {
@@ -189,6 +193,9 @@ private:
 };
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    check_process();
+    host_timing timing;
+    if (run_on_card(op, *stack, timing)) return;
     if (counting.load(std::memory_order_relaxed)) {
         const std::lock_guard lock(counts_mutex);
         ++counts[c10::toString(op.operator_name())];
@@ -209,4 +216,11 @@ void count_fallbacks(bool wanted) { counting = wanted; }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&fpga_device::fallback>());
+}
+
+// PyTorch has a kernel of other operators for these, and another for the CPU, whose values they are to have.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+    for (const char* name : {"native_layer_norm", "native_group_norm", "addr", "addr.out", "all.dims", "all.dims_out",
+                             "any.dims", "any.dims_out", "_stack", "_stack.out", "linalg__powsum"})
+        library.impl(name, torch::CppFunction::makeFromBoxedFunction<&fpga_device::fallback>());
 }
