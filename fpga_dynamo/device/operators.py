@@ -27,8 +27,8 @@ from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.runtime.internal_errors import or_else
 from fpga_dynamo.runtime.observe.reproduction import Case
-from fpga_dynamo.torch_internals.dispatch import OpOverload
-from fpga_dynamo.torch_internals.tracing import FakeTensorMode, traced
+from fpga_dynamo.torch_internals.dispatch import OpOverload, schema
+from fpga_dynamo.torch_internals.tracing import FakeTensorMode, fake_of, traced
 
 aten = torch.ops.aten
 
@@ -62,17 +62,17 @@ class Operators:
     def __init__(self, options: Options) -> None:
         self._options = replace(options, cache=False)
         self._known: frozenset[Any] = frozenset()
-        self._version = -1
+        self._table_version = -1
 
     def refusal(self, name: str, overload: str) -> str:
         """Why the card runs no call of an operator; "" if it may run some."""
         op = _overload(name, overload)
-        schema = op._schema
+        signature = schema(op)
         if torch.Tag.nondeterministic_seeded in op.tags:
             return "it draws random numbers"
-        if any(a.alias_info is not None and not a.is_out for a in schema.arguments):
+        if any(a.alias_info is not None and not a.is_out for a in signature.arguments):
             return "it changes an argument, or returns a part of one"
-        if not schema.returns or any(str(result.type) != "Tensor" for result in schema.returns):
+        if not signature.returns or any(str(result.type) != "Tensor" for result in signature.returns):
             return "it returns something else than tensors"
         made = _returning_new(op)
         if made is None:
@@ -96,7 +96,10 @@ class Operators:
         self, op: OpOverload, arguments: Sequence[Any], index: int
     ) -> tuple[Callable[..., Any] | None, list[Result | None], str]:
         call, given = _functional(op, arguments)
-        module, inputs = _graph(call)
+        try:
+            module, inputs, wanted = _graph(call)
+        except Exception as error:  # of whatever kind: the host runs the call, and raises what there is to raise
+            return None, [], f"its results cannot be told from its arguments' shapes ({type(error).__name__})"
         options = replace(self._options, device=index)
         failures: list[str] = []
         compiled = or_else(lambda: _executor(module, options), failures.append, Case(module, options))
@@ -114,16 +117,16 @@ class Operators:
                 return None, [], "its results are checked after a launch, which takes longer than the host"
             run = _by_the_whole_way(compiled)
         made = _kinds(program.graph.module)
-        results = [next(made) if wanted else None for wanted in call.wanted]
+        results = [next(made) if is_wanted else None for is_wanted in wanted]
         if any(_differs(tensor, kind) for tensor, kind in zip(given, results, strict=False)):
             return None, [], "the result argument has other sizes, strides or another dtype than the result"
         return run, results, ""
 
     def _anchors(self) -> frozenset[Any]:
-        if self._version != TABLE.version:
+        if self._table_version != TABLE.version:
             self._known = frozenset(anchor for pattern in TABLE.patterns() for anchor in pattern.anchors)
             self._known |= DECOMPOSITIONS.keys()
-            self._version = TABLE.version
+            self._table_version = TABLE.version
         return self._known
 
 
@@ -138,28 +141,28 @@ def _returning_new(op: OpOverload) -> OpOverload | None:
     if op in _DEVICES_OWN:
         return _DEVICES_OWN[op]
     given = _plain_arguments(op)
-    if len(given) == len(op._schema.arguments):
+    if len(given) == len(schema(op).arguments):
         return op
     packet = op.overloadpacket
     for name in packet.overloads():
         other: OpOverload = getattr(packet, name)
-        if not other._schema.is_mutable and _plain_arguments(other) == given:
+        if not schema(other).is_mutable and _plain_arguments(other) == given:
             return other
     return None
 
 
 def _plain_arguments(op: OpOverload) -> list[tuple[str, str]]:
-    return [(argument.name, str(argument.type)) for argument in op._schema.arguments if not argument.is_out]
+    return [(argument.name, str(argument.type)) for argument in schema(op).arguments if not argument.is_out]
 
 
 def _functional(op: OpOverload, arguments: Sequence[Any]) -> tuple[_Call, list[torch.Tensor]]:
     """The call that returns new tensors, and the tensors that the given one writes to."""
     made = _returning_new(op)
     assert made is not None, "an operator that is compiled was not refused"
-    schema = op._schema.arguments
-    given = [value for argument, value in zip(schema, arguments, strict=True) if argument.is_out]
-    values = [value for argument, value in zip(schema, arguments, strict=True) if not argument.is_out]
-    wanted = (True,) * len(made._schema.returns)
+    expected = schema(op).arguments
+    given = [value for argument, value in zip(expected, arguments, strict=True) if argument.is_out]
+    values = [value for argument, value in zip(expected, arguments, strict=True) if not argument.is_out]
+    wanted = (True,) * len(schema(made).returns)
     if made is aten.convolution_backward.default:
         weight, transposed, groups, wanted = values[2], values[6], values[8], tuple(values[9])
         values.insert(3, [weight.shape[1] * groups if transposed else weight.shape[0]])
@@ -170,13 +173,13 @@ def _written(op: OpOverload, values: Sequence[Any]) -> tuple[tuple[Any, ...], di
     """Positional and keyword arguments, without those that are as their defaults say."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    schema = op._schema.arguments
-    for argument, value in zip(schema, values, strict=True):
+    expected = schema(op).arguments
+    for argument, value in zip(expected, values, strict=True):
         if not argument.kwarg_only:
             args.append(value)
         elif not (argument.has_default_value() and _is(argument.default_value, value)):
             kwargs[argument.name] = value
-    while args and (last := schema[len(args) - 1]).has_default_value() and _is(last.default_value, args[-1]):
+    while args and (last := expected[len(args) - 1]).has_default_value() and _is(last.default_value, args[-1]):
         args.pop()
     return tuple(args), kwargs
 
@@ -200,8 +203,8 @@ def _by_the_whole_way(executor: Executor) -> Callable[..., Any]:
     return run
 
 
-def _graph(call: _Call) -> tuple[GraphModule, list[torch.Tensor]]:
-    """The call as a graph with tensors of the CPU as its inputs, and these: fake ones."""
+def _graph(call: _Call) -> tuple[GraphModule, list[torch.Tensor], Sequence[bool]]:
+    """The call as a graph with tensors of the CPU as its inputs, these as fake ones, and which results there are."""
     inputs: list[torch.Tensor] = []
     mode = FakeTensorMode()
 
@@ -210,13 +213,15 @@ def _graph(call: _Call) -> tuple[GraphModule, list[torch.Tensor]]:
             return [enter(each) for each in value]
         if not isinstance(value, torch.Tensor):
             return value
-        with mode:
-            inputs.append(torch.empty_strided(value.shape, value.stride(), dtype=value.dtype))
+        meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        inputs.append(fake_of(meta, mode))
         return inputs[-1]
 
     args, kwargs = tuple(map(enter, call.args)), {name: enter(value) for name, value in call.kwargs.items()}
     parts = _decomposed(call, args, kwargs, inputs)
-    return _one_node(call, args, kwargs, inputs) if parts is None else parts, inputs
+    if parts is not None:
+        return parts, inputs, call.wanted
+    return _one_node(call, args, kwargs, inputs, mode)
 
 
 def _decomposed(
@@ -248,8 +253,8 @@ class _WholeError(Exception):
 
 
 def _one_node(
-    call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[torch.Tensor]
-) -> GraphModule:
+    call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[torch.Tensor], mode: FakeTensorMode
+) -> tuple[GraphModule, list[torch.Tensor], Sequence[bool]]:
     graph = Graph()
     nodes: dict[int, Node] = {}
     for i, tensor in enumerate(inputs):
@@ -260,15 +265,42 @@ def _one_node(
         return [shown(each) for each in value] if isinstance(value, list) else nodes.get(id(value), value)
 
     node = graph.call_function(call.op, tuple(map(shown, args)), {name: shown(value) for name, value in kwargs.items()})
-    with torch.no_grad():
-        node.meta["val"] = call.op(*args, **kwargs)
-    parts = [node] if len(call.wanted) == 1 else []
-    for i, wanted in enumerate(call.wanted):
-        if wanted and node not in parts:
+    node.meta["val"] = _result(call.op, args, kwargs, mode)
+    if len(call.wanted) == 1:
+        graph.output((node,))
+        return GraphModule(torch.nn.Module(), graph), inputs, call.wanted
+    # By its arguments an operator may have less results than its schema says.
+    wanted = [asked and made is not None for asked, made in zip(call.wanted, node.meta["val"], strict=True)]
+    parts = []
+    for i, made in enumerate(node.meta["val"]):
+        if wanted[i]:
             parts.append(graph.call_function(operator.getitem, (node, i)))
-            parts[-1].meta["val"] = node.meta["val"][i]
+            parts[-1].meta["val"] = made
     graph.output(tuple(parts))
-    return GraphModule(torch.nn.Module(), graph)
+    return GraphModule(torch.nn.Module(), graph), inputs, wanted
+
+
+def _result(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], mode: FakeTensorMode) -> Any:
+    """What the operator gives for fake tensors, by its kernel for "meta" if there is one, which is faster."""
+    try:
+        with torch.no_grad():
+            made = op(*_on_meta(args), **_on_meta(kwargs))
+    except NotImplementedError:
+        with torch.no_grad():
+            return op(*args, **kwargs)
+    if isinstance(made, torch.Tensor):
+        return fake_of(made, mode)
+    return tuple(each if each is None else fake_of(each, mode) for each in made)
+
+
+def _on_meta(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _on_meta(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_on_meta, value))
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
 
 
 def _kinds(module: GraphModule) -> Iterator[Result]:

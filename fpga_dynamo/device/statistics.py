@@ -8,9 +8,9 @@ from typing import Any
 def set_operator_placement(placement: str) -> None:
     """Where operators of eager mode run: "cost", "greedy" or "host". All that was compiled for them is dropped.
 
-    cost: on the card if the cost model says that it is faster there, from the third call on with such arguments, and if
-    five launches confirm it; greedy: on the card if a core can run the call; host: by PyTorch's kernels for the CPU.
-    Raises OptionError for other words.
+    By "cost", a call is on the card if the cost model says so at the third call with such arguments, and if five
+    launches are then faster than the host was. By "greedy", it is on the card if a core can run it. By "host", the
+    kernels of the CPU run it. Raises OptionError for other words.
     """
     from fpga_dynamo.device import extension
     from fpga_dynamo.errors import OptionError

@@ -48,7 +48,7 @@ public:
             stack_[*generator_] = host_generator(default_generator(device_->index()));
             run_on_host();
         } else if (!given_generator_ && op_.hasTag(at::Tag::nondeterministic_seeded)) {
-            run_with_generator_of_card();
+            run_with_generator_of(device_->index());
         } else {
             run_on_host();
         }
@@ -121,11 +121,11 @@ private:
 
     // An operator without such an argument draws from the CPU's default generator, which has the state of the card's
     // generator for the time of the call.
-    void run_with_generator_of_card() {
+    void run_with_generator_of(c10::DeviceIndex index) {
         static std::mutex one_at_a_time;
         const std::lock_guard lock(one_at_a_time);
         at::Generator cpu = at::globalContext().defaultGenerator(c10::Device(c10::kCPU));
-        at::Generator card = host_generator(default_generator(device_->index()));
+        at::Generator card = host_generator(default_generator(index));
         struct exchange {
             at::Generator &cpu, &card;
             at::Tensor before = cpu.get_state();

@@ -91,7 +91,7 @@ const at::Tensor& resize(const at::Tensor& tensor, IntArrayRef sizes, optional<a
         TORCH_CHECK(*format != at::MemoryFormat::Preserve, "resize_ does not support the memory format 'preserve'");
         tensor.unsafeGetTensorImpl()->empty_tensor_restride(*format);
     }
-    return tensor;
+    return tensor;  // NOLINT(bugprone-return-const-ref-from-parameter): PyTorch's signature
 }
 
 at::Tensor& set_storage_and_sizes(at::Tensor& tensor, at::Storage storage, int64_t offset, IntArrayRef sizes,

@@ -245,7 +245,7 @@ void compile_operators_by(std::shared_ptr<operator_compiler> compiler, int64_t s
 bool run_on_card(const c10::OperatorHandle& op, torch::jit::Stack& stack, host_timing& timing) {
     if (!enabled.load(std::memory_order_relaxed)) return false;
     state_of_all& state = all();
-    thread_local call_words words;
+    static thread_local call_words words;
     call_tensors tensors;
     const size_t count = op.schema().arguments().size();
     c10::Device device(TYPE, 0);
@@ -312,16 +312,16 @@ bool run_on_card(const c10::OperatorHandle& op, torch::jit::Stack& stack, host_t
 operator_counts count_operators() {
     state_of_all& state = all();
     const std::lock_guard lock(state.mutex);
-    std::unordered_map<const known_operator*, known_operator> sums;
-    for (const auto& [schema, op] : state.operators) sums.emplace(&op, op);
-    for (const kind& each : state.kinds) count_in(sums.at(each.op), each, state.sightings);
+    std::map<std::string, known_operator> sums;
+    for (const auto& [schema, op] : state.operators) sums.emplace(op.name, op);
+    for (const kind& each : state.kinds) count_in(sums.at(each.op->name), each, state.sightings);
     operator_counts counts;
-    for (const auto& [address, op] : sums) {
-        auto& of_operator = counts[op.name];
+    for (const auto& [name, op] : sums) {
+        auto& of_operator = counts[name];
         if (op.on_card) of_operator[""] += op.on_card;
         if (op.refused) of_operator[op.refusal] += op.refused;
         for (const auto& [why, number] : op.on_host) of_operator[why] += number;
-        if (of_operator.empty()) counts.erase(op.name);
+        if (of_operator.empty()) counts.erase(name);
     }
     return counts;
 }

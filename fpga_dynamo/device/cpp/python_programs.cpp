@@ -16,8 +16,9 @@ public:
     explicit kept(py::object object) : object_(object.release().ptr()) {}
     ~kept() {
         if (!Py_IsInitialized()) return;
-        const py::gil_scoped_acquire locked;
+        const PyGILState_STATE state = PyGILState_Ensure();  // pybind11's guard may throw
         Py_DECREF(object_);
+        PyGILState_Release(state);
     }
     kept(const kept&) = delete;
     kept& operator=(const kept&) = delete;
