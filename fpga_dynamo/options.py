@@ -69,11 +69,11 @@ class Options:
 
     @classmethod
     def refuse_mode(cls, mode: str | None) -> None:
-        """Raises :class:`OptionError` for a mode of torch.compile that is not its default: all are about GPUs.
+        """Raises :class:`OptionError` for a mode of torch.compile that asks for measurements on the card.
 
-        Calls are as direct, and commands as well chosen, as they can be; what there is to choose are options.
+        ``"reduce-overhead"`` is what happens anyway: a call goes from its guards to the launch without Python between.
         """
-        if mode not in (None, "default"):
+        if mode not in (None, "default", "reduce-overhead"):
             names = ", ".join(sorted(field.name for field in fields(cls)))
             raise OptionError(
                 f"backend 'fpga' does not support mode={mode!r}: leave it out, or choose by options={{...}} ({names}); "

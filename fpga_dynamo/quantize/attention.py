@@ -20,7 +20,7 @@ def is_fused(model: GraphModule) -> bool:
 
 
 def take_apart(model: GraphModule) -> None:
-    """Replaces each ``scaled_dot_product_attention`` without dropout, grouped heads and nested tensors, in place.
+    """Replaces each ``scaled_dot_product_attention`` without dropout and nested tensors, in place.
 
     softmax(query keys^T * scale + mask) values, as the operator's documentation defines it.
     """
@@ -37,7 +37,7 @@ def _replace(model: GraphModule, node: Node) -> bool:
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
     given: dict[str, Any] = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
     query, key, value, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
-    if given.get("dropout_p") or given.get("enable_gqa"):
+    if given.get("dropout_p"):
         return False
     shapes = [operand.meta["val"].shape for operand in (query, key, value)]
     rows, columns = shapes[0][-2], shapes[1][-2]
@@ -53,6 +53,16 @@ def _replace(model: GraphModule, node: Node) -> bool:
             new.meta["val"] = target(*values)
             return new
 
+        def repeated(heads: Node) -> Node:
+            """Keys or values of grouped heads, once for each head of the queries."""
+            *batch, count, length, features = heads.meta["val"].shape
+            times = shapes[0][-3] // count
+            if not given.get("enable_gqa") or times == 1:
+                return heads
+            each = add(aten.expand.default, add(aten.unsqueeze.default, heads, -3), [*batch, count, times, -1, -1])
+            return add(aten.reshape.default, each, [*batch, count * times, length, features])
+
+        key, value = repeated(key), repeated(value)
         scores = add(aten.matmul.default, query, add(aten.transpose.int, key, -2, -1))
         scores = add(aten.mul.Tensor, scores, scale)
         if given.get("is_causal"):

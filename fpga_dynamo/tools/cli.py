@@ -31,7 +31,7 @@ from xclbin_build.command_line import parse, refuse, run_command
 from xclbin_build.errors import BuildError
 
 if TYPE_CHECKING:
-    from fpga_dynamo.tools.zoo import ZooModel
+    pass
 
 RIGHT, WRONG, FAILED = 0, 1, 2
 
@@ -181,6 +181,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.runtime.observe.counters import stats
     from fpga_dynamo.runtime.observe.trace import TraceRecorder
     from fpga_dynamo.tools import zoo
+    from fpga_dynamo.tools.answer import compare
     from fpga_dynamo.tools.explain import explain
 
     options = _options(arguments)
@@ -198,7 +199,7 @@ def _run(arguments: argparse.Namespace) -> int:
         compiled(*inputs)
         after = stats()
         per_call = {name: after[name] - before[name] for name in after}
-        wrong, verdict = _compare(example, outputs)
+        wrong, verdict = compare(example, outputs)
         table = Table(show_header=False, title=escape(f"{example.name}, batch {example.batch}"))
         table.add_row("first call, with compilation", f"{first_call:.2f} s")
         table.add_row("a call", f"{_milliseconds(_median_seconds(lambda: compiled(*inputs)))}")
@@ -211,7 +212,7 @@ def _run(arguments: argparse.Namespace) -> int:
             "to and from the card per call",
             f"{per_call['bytes_to_device']:,} and {per_call['bytes_from_device']:,} bytes",
         )
-        table.add_row("error against float64", verdict)
+        table.add_row("error", verdict)
         _console.print(table)
         if arguments.trace or arguments.gantt:
             with TraceRecorder() as trace:
@@ -231,23 +232,6 @@ def _check_backend(name: str) -> None:
     known = torch.compiler.list_backends(exclude_tags=())
     if name not in known:
         raise UsageError(f"unknown backend '{name}'; known are {', '.join(known)}")
-
-
-def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
-    """Whether the answer is wrong, and how far it is off."""
-    import copy
-
-    from fpga_dynamo.runtime.observe.rounding import in_float64
-    from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager
-
-    eager = example.model(*example.inputs)
-    exact = copy.deepcopy(example.model).double()(*in_float64(example.inputs))
-    try:
-        errors = assert_close_to_eager(outputs, eager, exact)
-    except Mismatch as error:
-        return True, f"[red]WRONG[/red]: {escape(str(error))}"
-    compiled, own = max(e.compiled for e in errors), max(e.eager for e in errors)
-    return False, f"{compiled:.2g}; eager mode: {own:.2g}"
 
 
 # fpga-dynamo devices

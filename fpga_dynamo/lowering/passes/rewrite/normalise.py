@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, is_view, value
 from fpga_dynamo.ir.quantised import quantizes
 from fpga_dynamo.ir.sizes.size import Size
+from fpga_dynamo.lowering.passes.rewrite.checks import drop_checks
 from fpga_dynamo.lowering.passes.rewrite.embeddings import gather_integers
 from fpga_dynamo.lowering.passes.rewrite.qparams import open_choices
 from fpga_dynamo.lowering.passes.rewrite.quantised import hoist_scales
@@ -21,6 +22,7 @@ from fpga_dynamo.lowering.passes.rewrite.scalar_operands import convert_scalar_o
 
 def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
     """Rewrites the graph in place. static_inputs: positions of parameters and buffers among the placeholders."""
+    drop_checks(module)
     for node in list(module.graph.nodes):
         if _is_empty_item(node):
             _replace_by_empty(module, node)
