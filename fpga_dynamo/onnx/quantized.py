@@ -16,12 +16,12 @@ from torch import Tensor
 from torch.fx import Node
 
 from fpga_dynamo.onnx.builder import Call, Translation, Value, dtype_of, shape_of
-from fpga_dynamo.onnx.operators import convolution, gemm, global_pool, pool, softmax
+from fpga_dynamo.onnx.operators import COMPUTING, convolution, gemm, global_pool, pool, softmax
 from fpga_dynamo.onnx.types import torch_type
 from fpga_dynamo.torch_internals.quantized import decomposed
 
 _BYTES = (torch.int8, torch.uint8)
-_SCALE, _WHOLE = "scale of integers", "integers as numbers"
+_SCALE, _MADE_OF, _WHOLE = "scale of integers", "what integers are made of", "integers as numbers"
 
 
 def quantized(c: Call, x: Value, scale: Value, zero: Value | None, axis: int = 1) -> Value:
@@ -36,15 +36,42 @@ def quantized(c: Call, x: Value, scale: Value, zero: Value | None, axis: int = 1
         return c.add(decomposed.quantize_per_tensor.tensor, x, scale, whole, limits.min, limits.max, dtype)
     if scale.numel() == 1:
         settings = (float(scale), 0 if zero is None else int(zero), limits.min, limits.max, dtype)
-        made = c.add(decomposed.quantize_per_tensor.default, x, *settings)
-        if isinstance(made, Node):
-            made.meta[_SCALE] = (scale, zero)
-        return made
+        return _by_tensor(c, x, scale, zero, settings)
     zeros = _zeros_of(scale, zero)
     axis %= len(shape_of(x))
     return c.add(
         decomposed.quantize_per_channel.default, x, scale.reshape(-1), zeros, axis, limits.min, limits.max, dtype
     )
+
+
+def _by_tensor(c: Call, x: Value, scale: Tensor, zero: Value | None, settings: tuple[Any, ...]) -> Value:
+    """Integers that remember what they are made of."""
+    made = c.add(decomposed.quantize_per_tensor.default, x, *settings)
+    if isinstance(made, Node):
+        made.meta |= {_SCALE: (scale, zero), _MADE_OF: (x, settings)}
+    return made
+
+
+def clip(c: Call) -> Any:
+    """Clip; of integers, as Brevitas has it for fewer than 8 bits, they are rounded to the smaller range at once."""
+    x = c.get(0)
+    if not isinstance(x, Node) or _MADE_OF not in x.meta:
+        return COMPUTING["Clip"](c)
+    source, (number, offset, low, high, dtype) = x.meta[_MADE_OF]
+    scale, zero = x.meta[_SCALE]
+    least, most = (c.constant(position) for position in (1, 2))
+    low = low if least is None else max(low, int(least))
+    high = high if most is None else min(high, int(most))
+    return _by_tensor(c, source, scale, zero, (number, offset, low, high, dtype))
+
+
+def _limits(integers: Value) -> tuple[int, int]:
+    """Of the integers that a value can be."""
+    if isinstance(integers, Node) and _MADE_OF in integers.meta:
+        low, high = integers.meta[_MADE_OF][1][2:4]
+        return int(low), int(high)
+    limits = torch.iinfo(dtype_of(integers))
+    return limits.min, limits.max
 
 
 def dequantized(c: Call, integers: Value, scale: Value, zero: Value | None, axis: int = 1) -> Value:
@@ -60,18 +87,18 @@ def dequantized(c: Call, integers: Value, scale: Value, zero: Value | None, axis
         # A weight of zero point 128 is symmetric: as int8 it can be one of a product's.
         whole = torch.zeros(1) if zero is None else _constant(zero)
         integers, zero, dtype = _signed(integers), _constant(whole).to(torch.int64) - 128, torch.int8
-    limits = torch.iinfo(dtype)
+    low, high = _limits(integers)
     if not isinstance(scale, Tensor) or isinstance(zero, Node):
         number = c.add(torch.Tensor.to, torch.zeros((), dtype=dtype) if zero is None else zero, torch.int64)
         return c.add.node(
-            decomposed.dequantize_per_tensor.tensor, integers, scale, number, limits.min, limits.max, dtype
+            decomposed.dequantize_per_tensor.tensor, integers, scale, number, low, high, dtype
         )
     if scale.numel() == 1:
-        own = (float(scale), 0 if zero is None else int(zero), limits.min, limits.max, dtype)
+        own = (float(scale), 0 if zero is None else int(zero), low, high, dtype)
         return c.add.node(decomposed.dequantize_per_tensor.default, integers, *own)
     axis %= len(shape_of(integers))
     zeros = _zeros_of(scale, zero)
-    settings = (scale.reshape(-1), zeros, axis, limits.min, limits.max, dtype)
+    settings = (scale.reshape(-1), zeros, axis, low, high, dtype)
     return c.add.node(decomposed.dequantize_per_channel.default, integers, *settings)
 
 
@@ -218,6 +245,7 @@ def between_scales(translation: Translation) -> Translation:
 
 QUANTIZED: dict[str, Translation] = {
     "Cast": cast,
+    "Clip": clip,
     "ConvInteger": _integer_convolution,
     "DequantizeLinear": lambda c: dequantized(c, c[0], c[1], c.get(2), c.attribute("axis", 1)),
     "DynamicQuantizeLinear": _chosen,

@@ -18,6 +18,7 @@ from torch.fx.node import map_arg
 from fpga_dynamo.ir.graph import argument
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.tracing.recurrent import MOST_STEPS
+from fpga_dynamo.quantize.builder import Builder, origin
 from fpga_dynamo.quantize.operators import ADDITIONS, aten, is_float, is_parameter
 from fpga_dynamo.torch_internals.tracing import make_fx
 
@@ -55,24 +56,7 @@ def linear_layers(model: GraphModule) -> None:
     model.recompile()
 
 
-class _Builder:
-    """Adds nodes in front of `node`, each with its value in tracing."""
-
-    def __init__(self, model: GraphModule, node: Node) -> None:
-        self._graph, self._node = model.graph, node
-
-    def __call__(self, target: Any, *args: Any) -> Node:
-        with self._graph.inserting_before(self._node):
-            new = self._graph.call_function(target, args)
-        new.meta = {key: self._node.meta[key] for key in ("nn_module_stack", "stack_trace") if key in self._node.meta}
-        new.meta["val"] = target(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args))
-        return new
-
-    def transposed(self, node: Node) -> Node:
-        return self(aten.transpose.int, node, -2, -1)
-
-
-Rewrite = Callable[[Node, _Builder], Node | None]
+Rewrite = Callable[[Node, Builder], Node | None]
 
 
 def _steps(node: Node) -> int:
@@ -87,18 +71,18 @@ def is_in_cell(node: Node) -> bool:
 
 
 def _replace(model: GraphModule, node: Node, rewrite: Rewrite) -> None:
-    new = rewrite(node, _Builder(model, node))
+    new = rewrite(node, Builder(model, node))
     if new is not None:
         node.replace_all_uses_with(new)
         model.graph.erase_node(node)
 
 
-def _matmul(node: Node, add: _Builder) -> Node | None:
+def _matmul(node: Node, add: Builder) -> Node | None:
     first, second = node.args[:2]
     return _as_linear(first, second, add)
 
 
-def _addmm(node: Node, add: _Builder) -> Node | None:
+def _addmm(node: Node, add: Builder) -> Node | None:
     """``addmm`` and ``baddbmm``, whose addend need not be a bias."""
     addend, first, second = node.args[:3]
     if any(node.kwargs.get(factor, 1) != 1 for factor in ("alpha", "beta")) or len(node.args) > 3:
@@ -111,7 +95,7 @@ def _addmm(node: Node, add: _Builder) -> Node | None:
     return add(aten.add.Tensor, product, addend)
 
 
-def _as_linear(first: Any, second: Any, add: _Builder) -> Node | None:
+def _as_linear(first: Any, second: Any, add: Builder) -> Node | None:
     """The product of two operands as a linear layer, if one of them is a constant matrix and the other is not."""
     if not (is_float(first) and is_float(second)):
         return None
@@ -129,7 +113,7 @@ def _as_linear(first: Any, second: Any, add: _Builder) -> Node | None:
     return None
 
 
-def _one_matrix(operand: Node, rank: int, add: _Builder) -> Node | None:
+def _one_matrix(operand: Node, rank: int, add: Builder) -> Node | None:
     """A constant operand as a matrix, if each matrix of the batch is the same one; the batch may not add dimensions."""
     while operand.target is aten.expand.default:
         source = operand.args[0]
@@ -188,7 +172,7 @@ def _compose(model: GraphModule, node: Node) -> None:
     copies: dict[Node, Node] = dict(zip(traced.graph.find_nodes(op="placeholder"), operands, strict=True))
     with model.graph.inserting_before(node):
         result: Any = model.graph.graph_copy(traced.graph, copies)
-    kept: dict[str, Any] = {key: node.meta[key] for key in ("nn_module_stack", "stack_trace") if key in node.meta}
+    kept = origin(node)
     if node.target in _RECURRENT:
         kept[_CELL] = True
     for new in set(copies.values()) - set(operands):

@@ -162,6 +162,31 @@ def test_operators_on_integers(name: str, tmp_path: Path) -> None:
     assert (result.int() - expected.int()).abs().max() <= STEP
 
 
+def test_fewer_bits_than_8(tmp_path: Path) -> None:
+    """QCDQ, which Brevitas exports: integers of 8 bits are clipped between quantizing and dequantizing."""
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("Clip", ["q", "low", "high"], ["c"]),
+        node("DequantizeLinear", ["c", "s", "z"], ["d"]),
+        node("QuantizeLinear", ["w", "ws", "wz"], ["wq"], axis=0),
+        node("Clip", ["wq", "wlow", "whigh"], ["wc"]),
+        node("DequantizeLinear", ["wc", "ws", "wz"], ["wd"], axis=0),
+        node("Conv", ["d", "wd"], ["y"]),
+    ]
+    constants = {
+        "s": np.float32(2**-2), "z": np.array(0, np.int8), "low": np.array(-8, np.int8), "high": np.array(7, np.int8),
+        "w": weights(16, 3, 3, 3), "ws": np.full(16, 2**-3, np.float32), "wz": np.zeros(16, np.int8),
+        "wlow": np.array(-7, np.int8), "whigh": np.array(7, np.int8),
+    }  # fmt: skip
+    inputs = images(1)[0]
+    path = save(tmp_path / "m.onnx", nodes, inputs, constants)
+    model, x = from_onnx(path), torch.from_numpy(inputs["x"]) * 2
+    (expected,) = answers(path, {"x": x.numpy()})
+    with torch.no_grad():
+        assert torch.equal(torch.compile(model, backend="fpga")(x), expected)
+        assert share_of_int8(fpga_dynamo.explain(model, x)) == 1
+
+
 def test_command_lines(float_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(quantized(float_model, STATIC["QDQ"], tmp_path / "quantized.onnx"))
     assert cli.main(["run", path, "--batch", "2"]) == cli.RIGHT
