@@ -179,9 +179,9 @@ opinfo: $(installed)
 reports: $(installed)
 	$(bin)/python -m tests.reports --page docs/evaluation/public-reports.md
 
-# Processes of their own, memory over thousands of calls, thousands of forged cache entries, exceptions at every bytecode.
+# Processes of their own, memory over thousands of calls and of steps on the device, thousands of forged cache entries, exceptions at every bytecode.
 endurance: $(installed)
-	$(bin)/python -m pytest -q -m slow tests/backend tests/compile_cache tests/runtime
+	$(bin)/python -m pytest -q -m slow tests/backend tests/compile_cache tests/device tests/runtime
 
 # Every network of the README's tables; writes those tables.
 models: $(installed)

@@ -182,6 +182,8 @@ class direct_call:
     outputs: (size, stride and torch.dtype for `empty`, dtype, elements, offset in bytes).
     samples: as for fingerprints; -1: no fingerprints. timeout_ms: as for run.execute.
     otherwise(*args): called for everything that cannot be done here, and after failed(run, number of its state).
+    into: tensors that results are written to, of their shapes, strides and dtypes. They are returned if the call was
+    direct; what `otherwise` returns are others.
     """
 
     def __init__(
@@ -199,7 +201,7 @@ class direct_call:
         timeout_ms: int,
         samples: int,
     ) -> None: ...
-    def __call__(self, *args: Any) -> Any: ...
+    def __call__(self, *args: Any, into: tuple[Any, ...] = ...) -> Any: ...
     def bind(
         self,
         run: _pyxrt.run,

@@ -1,7 +1,8 @@
-"""What clang-tidy finds in the C++ of hls_kernels and fpga_dynamo/native: ``python -m tests.tidy``, for `make tidy`.
+"""What clang-tidy finds in the C++ of hls_kernels and fpga_dynamo: ``python -m tests.tidy``, for `make tidy`.
 
-Native sources are compiled as CMake says, all cores and the engine as synthesis sees them: clang does not know the
-vector functions of g++ that the emulator is compiled with. Which checks there are says `.clang-tidy`.
+Native sources are compiled as CMake says, those of device 'fpga' as its build says, all cores and the engine as
+synthesis sees them: clang does not know the vector functions of g++ that the emulator is compiled with. Which checks
+there are says `.clang-tidy`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from fpga_dynamo.device import build
 from hls_kernels import CORES
 from hls_kernels import ROOT as KERNELS
 from tests.native_build import ROOT, configure
 
 BUILD = ROOT / "build/tidy"
 NATIVE = ROOT / "fpga_dynamo/native"
-HEADERS = r"hls_kernels/(cores|engine|lib)/|fpga_dynamo/native/"
+HEADERS = r"hls_kernels/(cores|engine|lib)/|fpga_dynamo/(native|device/cpp)/"
 FLAGS = ("-std=c++17", f"-I{KERNELS}", f"-I{KERNELS / 'lib'}", "-Wno-unknown-pragmas", "-Wno-unused-label")
 
 
@@ -55,6 +57,12 @@ def kernels() -> list[Source]:
     return found
 
 
+def device() -> list[Source]:
+    """The extension of device 'fpga', as the sources that it is compiled from: reading PyTorch's headers takes long."""
+    flags = tuple(build.flags())
+    return [Source(build.joined(BUILD / f"device_{part}.cpp", files), flags) for part, files in build.parts().items()]
+
+
 def findings(source: Source) -> str:
     """What clang-tidy says of a source and of our headers in it."""
     tidy = [str(Path(sys.executable).parent / "clang-tidy"), "--quiet", f"--header-filter={HEADERS}"]
@@ -67,7 +75,7 @@ def findings(source: Source) -> str:
 
 def main() -> int:
     BUILD.mkdir(parents=True, exist_ok=True)
-    sources = [*kernels(), *native()]
+    sources = [*device(), *kernels(), *native()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = [text for text in pool.map(findings, sources) if text.strip()]
     print("\n".join(dict.fromkeys(found)), end="")

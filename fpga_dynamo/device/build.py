@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from xclbin_build.trusted_path import weakness
 
 NAME = "_fpga_device"
 SOURCES = Path(__file__).parent / "cpp"
+_OF_PYTHON = ("autograd_threads", "module", "python_programs")
+"""Sources that read headers of Python and of PyTorch's bindings for it."""
 _FLAGS = ("-std=c++20", "-O1", "-g0", "-fPIC", "-fvisibility=hidden", f"-DTORCH_EXTENSION_NAME={NAME}")
 _LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
 
@@ -60,28 +62,50 @@ def _usable(path: Path) -> bool:
     return path.is_file() and weakness(path) is None
 
 
-def _build(path: Path) -> None:
-    sources = sorted(SOURCES.glob("*.cpp"))
-    with (
-        shown(f"the extension of device 'fpga' for torch {torch.__version__}, first time only") as progress,
-        tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as name,
-        ThreadPoolExecutor(os.cpu_count() or 1) as team,
-    ):
-        objects = [Path(name) / f"{source.stem}.o" for source in sources]
-        for done, source in enumerate(team.map(_compile, sources, objects), 1):
-            progress(done, len(sources) + 1, source.name)
-        libraries = Path(torch.__path__[0]) / "lib"
-        link = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", *(f"-l{library}" for library in _LIBRARIES)]
-        compiler.shared_object(["-shared", *map(str, objects), *link], path)
-        progress(len(sources) + 1, len(sources) + 1, path.name)
+def parts() -> dict[str, list[Path]]:
+    """The sources in groups that are compiled as one source each, as reading PyTorch's headers takes most of the time.
+
+    So a name of an anonymous namespace must not occur in two sources of a group.
+    """
+    found: dict[str, list[Path]] = {"python": [], "operators": []}
+    for source in sorted(SOURCES.glob("*.cpp")):
+        found["python" if source.stem in _OF_PYTHON else "operators"].append(source)
+    return found
 
 
-def _compile(source: Path, target: Path) -> Path:
+def flags() -> list[str]:
+    """How the sources are compiled with the installed version of PyTorch."""
     headers = Path(torch.__path__[0]) / "include"
     places = (headers, headers / "torch/csrc/api/include", sysconfig.get_paths()["include"])
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    includes = [option for place in places for option in ("-isystem", str(place))]
-    call = [*compiler.find_compiler().command, *_FLAGS, abi, *includes, "-c", str(source), "-o", str(target)]
+    return [*_FLAGS, abi, *(option for place in places for option in ("-isystem", str(place)))]
+
+
+def _build(path: Path) -> None:
+    groups = parts()
+    with (
+        shown(f"the extension of device 'fpga' for torch {torch.__version__}, first time only") as progress,
+        tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as name,
+        ThreadPoolExecutor(len(groups)) as team,
+    ):
+        wholes = [joined(Path(name) / f"{part}.cpp", sources) for part, sources in groups.items()]
+        objects = [whole.with_suffix(".o") for whole in wholes]
+        for done, source in enumerate(team.map(_compile, wholes, objects), 1):
+            progress(done, len(wholes) + 1, source.name)
+        libraries = Path(torch.__path__[0]) / "lib"
+        link = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", *(f"-l{library}" for library in _LIBRARIES)]
+        compiler.shared_object(["-shared", *map(str, objects), *link], path)
+        progress(len(wholes) + 1, len(wholes) + 1, path.name)
+
+
+def joined(path: Path, sources: Sequence[Path]) -> Path:
+    """One source of several."""
+    path.write_text("".join(f'#include "{source}"\n' for source in sources))
+    return path
+
+
+def _compile(source: Path, target: Path) -> Path:
+    call = [*compiler.find_compiler().command, *flags(), "-c", str(source), "-o", str(target)]
     result = process.run(call, timeout=process.time_limit())
     if result.status:
         words = "\n".join(result.output.splitlines()[:20])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
@@ -13,13 +14,19 @@ from fpga_dynamo.errors import DeviceError, OptionError
 from fpga_dynamo.options import Options
 
 if TYPE_CHECKING:
+    import torch
+
     from fpga_dynamo.device.segments import Segments
+
+SIGHTINGS = 3
+"""At which call of one kind an operator is compiled, if the cost model decides where it runs."""
 
 _lock = threading.RLock()
 _loaded: ModuleType | None = None
 _segments: Segments | None = None
 _count = 0
 _options = Options()
+_placement = "cost"
 _waiting: dict[str, Callable[[], None]] = {}
 
 
@@ -49,6 +56,33 @@ def set_options(given: Options) -> None:
         _options = given
 
 
+def place_operators(placement: str) -> None:
+    """Where operators of eager mode run, from now on; see ``torch.fpga.set_operator_placement``."""
+    global _placement
+    with _lock:
+        _placement = placement
+        if _loaded is not None:
+            _place_operators(_loaded, placement)
+
+
+def _place_operators(extension: ModuleType, placement: str) -> None:
+    if placement == "host":
+        extension.compile_operators_by(None, 0, False)
+        return
+    from fpga_dynamo.device.operators import Operators
+
+    compiler = Operators(replace(_options, partition=placement))
+    by_cost = placement == "cost"
+    extension.compile_operators_by(compiler, SIGHTINGS if by_cost else 1, by_cost)
+
+
+def _why_not_sent(tensor: torch.Tensor) -> str:
+    return (
+        f"a tensor on {tensor.device} cannot be sent to another process, which has cards of its own; "
+        "send tensor.cpu(), and call .to('fpga') there"
+    )
+
+
 def when_started(what: str, action: Callable[[], None]) -> None:
     """Calls `action` now if the device is in use, else at its first use; then, of each kind `what`, the last one."""
     with _lock:
@@ -76,6 +110,7 @@ def start() -> ModuleType:
             from fpga_dynamo.device import build
             from fpga_dynamo.device.segments import Segments
             from fpga_dynamo.runtime.device_tensors import share_memory_by
+            from fpga_dynamo.torch_internals.device import refuse_to_send
 
             memory = Segments(_options)
             found = memory.count()
@@ -88,6 +123,8 @@ def start() -> ModuleType:
             spec.loader.exec_module(extension)
             extension.start(found, memory)
             share_memory_by(extension.host_view)
+            _place_operators(extension, _placement)
+            refuse_to_send(_why_not_sent)
             _loaded, _segments, _count = extension, memory, found
             while _waiting:
                 _waiting.pop(next(iter(_waiting)))()

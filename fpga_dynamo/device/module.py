@@ -13,6 +13,14 @@ from typing import Any
 
 import torch
 
+from fpga_dynamo.device.statistics import (
+    operator_stats,
+    reset_operator_stats,
+    reset_transfer_stats,
+    set_operator_placement,
+    transfer_stats,
+)
+
 __all__ = [
     "Event",
     "Stream",
@@ -37,16 +45,21 @@ __all__ = [
     "memory_allocated",
     "memory_reserved",
     "memory_stats",
+    "operator_stats",
+    "reset_operator_stats",
     "reset_peak_memory_stats",
+    "reset_transfer_stats",
     "seed",
     "seed_all",
     "set_device",
+    "set_operator_placement",
     "set_options",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
     "stream",
     "synchronize",
+    "transfer_stats",
 ]
 
 DeviceLike = torch.device | str | int | None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import reduce_tensor
 
 NAME = "fpga"
 
@@ -48,3 +51,14 @@ def _restore(storage: Any, location: str) -> Any:
         return None
     return storage.to(device=torch.device(location))
 
+
+def refuse_to_send(explain: Callable[[torch.Tensor], str]) -> None:
+    """Has queues and pipes of ``torch.multiprocessing`` raise a RuntimeError for tensors of the device."""
+
+    def reduce(tensor: torch.Tensor) -> Any:
+        if tensor.device.type == NAME:
+            raise RuntimeError(explain(tensor))
+        return reduce_tensor(tensor)
+
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        ForkingPickler.register(kind, reduce)

@@ -139,3 +139,102 @@ warnings.simplefilter("ignore")
 print(build._path("a compiler").is_relative_to(Path({str(cache)!r})))
 """
     assert process(code, FPGA_DYNAMO_CACHE=str(cache)) == "False\n"
+
+
+def test_the_first_backward_pass_may_be_of_the_cpu() -> None:
+    """PyTorch starts autograd's threads at that pass, for the devices that it knows then."""
+    code = """
+import torch
+a = torch.ones(3, requires_grad=True)
+(a * 2).sum().backward()
+b = torch.ones(3, requires_grad=True, device="fpga")
+(b * 3).sum().backward()
+print(b.grad.tolist())
+"""
+    assert process(code) == "[3.0, 3.0, 3.0]\n"
+
+
+TRAINING = """
+import copy, torch
+from torch import nn
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+
+def train(run, parameters, inputs, steps=4):
+    update = torch.optim.SGD(parameters, lr=0.1)
+    for _ in range(steps):
+        update.zero_grad()
+        run(inputs).square().mean().backward()
+        update.step()
+
+torch.manual_seed(5)
+x = torch.randn(8, 8)
+reference = network()
+train(reference, reference.parameters(), x)
+
+def is_right(model):
+    pairs = zip(model.parameters(), reference.parameters())
+    return all(torch.allclose(mine.cpu(), other, atol=1e-6) for mine, other in pairs)
+"""
+
+
+@extended
+def test_a_model_split_over_two_cards() -> None:
+    code = (
+        TRAINING
+        + """
+model = network()
+model[0].to("fpga:0")
+model[1:].to("fpga:1")
+train(lambda x: model[1:](model[0](x.to("fpga:0")).to("fpga:1")), model.parameters(), x)
+print(is_right(model), {str(parameter.device) for parameter in model.parameters()} == {"fpga:0", "fpga:1"})
+print(torch.fpga.transfer_stats()["between_cards"] == 2 * 4 * 8 * 16 * 4)
+"""
+    )
+    assert process(code, FPGA_DYNAMO_EMULATED_CARDS="2").split() == ["True", "True", "True"]
+
+
+@extended
+def test_data_parallel_training_with_a_process_for_each_card(tmp_path: Path) -> None:
+    """DistributedDataParallel over gloo, whose collectives work on the memory of the cards."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        TRAINING
+        + """
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def work(rank, place):
+    dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=2)
+    card = f"fpga:{rank}"
+    total = torch.full((3,), rank + 1.0, device=card)
+    dist.all_reduce(total)
+    parts = [torch.empty(2, device=card) for _ in range(2)]
+    dist.all_gather(parts, torch.full((2,), float(rank), device=card))
+    given = torch.full((2,), float(rank), device=card)
+    dist.broadcast(given, src=1)
+    collected = total.tolist(), [part.tolist() for part in parts], given.tolist()
+    assert collected == ([3.0] * 3, [[0.0, 0.0], [1.0, 1.0]], [1.0, 1.0]), collected
+    model = network().to(card)
+    parallel = nn.parallel.DistributedDataParallel(model)
+    train(parallel, parallel.parameters(), x[rank * 4 : rank * 4 + 4].to(card))
+    assert is_right(model) and all(str(p.device) == card for p in model.parameters())
+    print("right", flush=True)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    import sys
+    mp.spawn(work, (sys.argv[1],), nprocs=2)
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "meeting")],
+        env=os.environ | {"FPGA_DYNAMO_EMULATED_CARDS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["right", "right"] and "Overriding" not in done.stderr

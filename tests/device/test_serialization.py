@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 import torch
@@ -67,3 +68,11 @@ def test_deepcopy_and_pickle() -> None:
 def test_a_place_without_a_card() -> None:
     with pytest.raises(RuntimeError, match="on FPGA device 7 but"):
         torch.load(saved(torch.ones(2)), map_location="fpga:7")
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, nn.Parameter])
+def test_sending_to_a_process_is_refused(kind: type[torch.Tensor]) -> None:
+    with pytest.raises(RuntimeError, match=r"a tensor on fpga:0 cannot be sent to another process.*tensor.cpu\(\)"):
+        ForkingPickler.dumps(kind(torch.ones(3, device="fpga")))
+    sent = ForkingPickler.loads(ForkingPickler.dumps(kind(torch.ones(3))))
+    assert torch.equal(sent, torch.ones(3)) and isinstance(sent, kind)

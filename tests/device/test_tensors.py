@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fpga_dynamo.device import extension
+from tests.device.device_kit import fpga
 
 
 def same(result: Tensor, expected: Tensor) -> bool:
@@ -106,6 +107,7 @@ def test_copies_convert_between_dtypes_and_strides() -> None:
 def test_nothing_but_named_operators_runs_on_the_cpu() -> None:
     """Views, copies and factories are the device's own."""
     loaded = extension.start()
+    fpga.set_operator_placement("host")
     loaded.count_fallbacks(True)
     try:
         loaded.take_fallbacks()
@@ -115,6 +117,7 @@ def test_nothing_but_named_operators_runs_on_the_cpu() -> None:
         assert loaded.take_fallbacks() == {"aten::exp.out": 1}
     finally:
         loaded.count_fallbacks(False)
+        fpga.set_operator_placement("cost")
 
 
 def test_fallback_copies_no_argument() -> None:
@@ -173,3 +176,18 @@ def test_mistakes_get_one_sentence(name: str) -> None:
     action, message = FAULTS[name]
     with pytest.raises((RuntimeError, TypeError, BufferError), match=message):
         action(x.to("fpga"))
+
+
+def test_inference_mode() -> None:
+    """With tensors that were made in it, and with others; the host's kernels and the device's own operators."""
+    layer, given = nn.Linear(5, 3), x.to("fpga")
+    expected = layer(x).exp()
+    layer.to("fpga")
+    with torch.inference_mode():
+        result = layer(given).exp()
+        assert result.is_inference()
+        torch.testing.assert_close(result.cpu(), expected.detach())
+        result.add_(1)
+        given.mul_(2)
+        assert given.sum().item() == pytest.approx(2 * x.sum().item(), rel=1e-5)
+    assert torch.equal(given.cpu(), x * 2)

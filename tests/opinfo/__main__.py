@@ -18,15 +18,17 @@ from typing import Any
 os.environ["FPGA_DYNAMO_PROGRAM_CACHE"] = "0"  # what lowering makes today is what is tested
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64")
+PLACEMENTS = ("host", "greedy")
+"""Where operators of eager mode run in tests of the device: the CPU's kernels, or the card if a core can run them."""
 EVERYTHING = (
     ["--samples", "32"],
     ["--backward", "--samples", "8"],
     ["--in-place", "--samples", "6"],
     ["--what", "modules"],
     ["--what", "modules", "--backward"],
-    ["--on-device", "--samples", "4"],
-    ["--on-device", "--backward", "--samples", "4"],
-    ["--on-device", "--what", "modules", "--backward"],
+    *(["--on-device", where, "--samples", "4"] for where in PLACEMENTS),
+    *(["--on-device", where, "--backward", "--samples", "4"] for where in PLACEMENTS),
+    *(["--on-device", where, "--what", "modules", "--backward"] for where in PLACEMENTS),
     *(["--dtype", dtype, "--samples", "8"] for dtype in DTYPES if dtype != "float32"),
 )
 """What is run if nothing else is asked for, one after the other."""
@@ -40,7 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
     parser.add_argument("--backward", action="store_true", help="gradients of inputs and parameters too")
     parser.add_argument("--in-place", action="store_true", help="in-place variants of the ops too")
-    parser.add_argument("--on-device", action="store_true", help="eager mode on device fpga, not torch.compile")
+    parser.add_argument(
+        "--on-device", choices=PLACEMENTS, help="eager mode on device fpga, not torch.compile; where operators run"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="ops or modules of exactly these names")
     parser.add_argument("--samples", type=int, default=32, metavar="N", help="samples of an op, spread; 0 is all (32)")
     parser.add_argument("--shard", metavar="I/N", help="the I-th of N shares, in this process")
@@ -59,7 +63,7 @@ def _title(arguments: argparse.Namespace) -> str:
             arguments.dtype,
             *(["backward"] if arguments.backward else []),
             *(["inplace"] if arguments.in_place else []),
-            *(["device"] if arguments.on_device else []),
+            *(["device", arguments.on_device] if arguments.on_device else []),
         ]
     )
 
@@ -88,7 +92,7 @@ def _run_here(arguments: argparse.Namespace, index: int, shards: int, path: Path
         on_device.run_on_device if arguments.on_device else runs.run_subject,
         backward=arguments.backward,
         limit=arguments.samples,
-        options={"partition": arguments.partition},
+        options={"partition": arguments.on_device or arguments.partition},
     )
 
 

@@ -29,9 +29,18 @@ class Answer:
     shared: list[int | None]
 
 
-def run(call: Call, case: Case, *, backward: bool, noise: OperatorRecorder | None = None) -> Answer:
-    """Runs a copy of `case`, in float64 with the rounding of `noise` if that is given."""
+def run(
+    call: Call,
+    case: Case,
+    *,
+    backward: bool,
+    noise: OperatorRecorder | None = None,
+    place: Callable[[Any], Any] | None = None,
+) -> Answer:
+    """Runs a copy of `case`, in float64 with the rounding of `noise` if that is given, and where `place` moves it."""
     module, args, kwargs = copy.deepcopy((case.module, case.args, case.kwargs))
+    if place is not None:
+        module, args, kwargs = place((module, args, kwargs))
     if noise is not None:
         module, args, kwargs = _widened((module, args, kwargs), noise)
     given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
@@ -115,7 +124,7 @@ def _gradients(outputs: Any, wanted: list[torch.Tensor]) -> list[torch.Tensor | 
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.layout is torch.strided:
             roots.append(leaf)
             noise = torch.randn(leaf.shape, generator=generator, dtype=torch.float64)
-            weights.append(noise.to(leaf.dtype))
+            weights.append(noise.to(leaf.device, leaf.dtype))
     if not roots or not wanted:
         return []
     return list(torch.autograd.grad(roots, wanted, weights, allow_unused=True))

@@ -69,7 +69,7 @@ public:
     DeviceStats getDeviceStats(c10::DeviceIndex index) override {
         check_process();
         const std::lock_guard lock(mutex_);
-        return stats_[static_cast<size_t>(resolved(c10::Device(TYPE, index)).index())];
+        return stats_[position_of(resolved(c10::Device(TYPE, index)).index())];
     }
 
     void resetAccumulatedStats(c10::DeviceIndex index) override {
@@ -106,7 +106,7 @@ public:
         }
         if (!memory) memory = source_->acquire(index, span = round_up(bytes, PAGE), &why);
         const std::lock_guard lock(mutex_);
-        DeviceStats& stats = stats_[static_cast<size_t>(index)];
+        DeviceStats& stats = stats_[position_of(index)];
         if (!memory) {
             ++stats.num_ooms;
             C10_THROW_ERROR(OutOfMemoryError, "fpga:" + std::to_string(index) + " is out of memory for a tensor of " +
@@ -117,7 +117,7 @@ public:
         increase(stats.reserved_bytes, of, span);
         ++stats.num_device_alloc;
         auto* fresh = new block{index, of, static_cast<uint8_t*>(memory), span, false, nullptr, nullptr};
-        free_[static_cast<size_t>(index)][of].insert(fresh);
+        free_[position_of(index)][of].insert(fresh);
         return claim(fresh, bytes)->address;
     }
 
@@ -129,12 +129,12 @@ public:
         block* gone = found->second;
         used_.erase(found);
         gone->used = false;
-        DeviceStats& stats = stats_[static_cast<size_t>(gone->device)];
+        DeviceStats& stats = stats_[position_of(gone->device)];
         decrease(stats.allocation, gone->of, 1);
         decrease(stats.allocated_bytes, gone->of, gone->bytes);
         decrease(stats.active, gone->of, 1);
         decrease(stats.active_bytes, gone->of, gone->bytes);
-        auto& pieces = free_[static_cast<size_t>(gone->device)][gone->of];
+        auto& pieces = free_[position_of(gone->device)][gone->of];
         if (block* behind = gone->behind; behind && !behind->used) {
             pieces.erase(behind);
             absorb(gone, behind);
@@ -174,14 +174,14 @@ private:
     void for_each_stat(c10::DeviceIndex index, Function change) {
         check_process();
         const std::lock_guard lock(mutex_);
-        DeviceStats& s = stats_[static_cast<size_t>(resolved(c10::Device(TYPE, index)).index())];
+        DeviceStats& s = stats_[position_of(resolved(c10::Device(TYPE, index)).index())];
         for (StatArray* each : {&s.allocation, &s.segment, &s.active, &s.allocated_bytes, &s.reserved_bytes,
                                 &s.active_bytes, &s.requested_bytes})
             for (auto& stat : *each) change(stat);
     }
 
     block* best_fit(c10::DeviceIndex index, pool of, size_t bytes) const {
-        const auto& pieces = free_[static_cast<size_t>(index)][of];
+        const auto& pieces = free_[position_of(index)][of];
         block least{index, of, nullptr, bytes, false, nullptr, nullptr};
         const auto found = pieces.lower_bound(&least);
         return found == pieces.end() ? nullptr : *found;
@@ -189,7 +189,7 @@ private:
 
     // Has the first `bytes` of a free block used; what is left of it stays free.
     block* claim(block* found, size_t bytes) {
-        auto& pieces = free_[static_cast<size_t>(found->device)][found->of];
+        auto& pieces = free_[position_of(found->device)][found->of];
         pieces.erase(found);
         const size_t left = found->bytes - bytes;
         if (left >= (found->of == SMALL ? ROUNDING : LARGEST_SMALL)) {
@@ -201,7 +201,7 @@ private:
         }
         found->used = true;
         used_.emplace(found->address, found);
-        DeviceStats& stats = stats_[static_cast<size_t>(found->device)];
+        DeviceStats& stats = stats_[position_of(found->device)];
         increase(stats.allocation, found->of, 1);
         increase(stats.allocated_bytes, found->of, found->bytes);
         increase(stats.active, found->of, 1);
@@ -221,14 +221,14 @@ private:
         std::vector<void*> whole;
         {
             const std::lock_guard lock(mutex_);
-            for (auto& pieces : free_[static_cast<size_t>(index)])
+            for (auto& pieces : free_[position_of(index)])
                 for (auto piece = pieces.begin(); piece != pieces.end();) {
                     block* b = *piece;
                     if (b->before || b->behind) {
                         ++piece;
                         continue;
                     }
-                    DeviceStats& stats = stats_[static_cast<size_t>(index)];
+                    DeviceStats& stats = stats_[position_of(index)];
                     decrease(stats.segment, b->of, 1);
                     decrease(stats.reserved_bytes, b->of, b->bytes);
                     segments_.erase(b->address);

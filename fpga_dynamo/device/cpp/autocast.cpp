@@ -2,6 +2,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
+namespace fpga_device::autocast {
+
 using namespace at;  // PyTorch's lists name its types without it
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
@@ -17,3 +19,5 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
     AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
     AT_FORALL_PROMOTE(FPGA_WIDEST)
 }
+
+}  // namespace fpga_device::autocast

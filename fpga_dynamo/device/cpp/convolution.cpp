@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "operators.hpp"
 #include "tensors.hpp"
 
 namespace fpga_device {
@@ -24,7 +25,6 @@ void check_devices(const at::Tensor& input, const at::Tensor& other, const char*
 at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                    IntArrayRef output_padding, int64_t groups) {
-    check_process();
     check_devices(input, weight, "weight");
     if (bias) check_devices(input, *bias, "bias");
     const auto host_bias = bias ? std::optional(host_view(*bias)) : std::nullopt;
@@ -38,7 +38,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const at::Tensor& gradie
                                                         IntArrayRef padding, IntArrayRef dilation, bool transposed,
                                                         IntArrayRef output_padding, int64_t groups,
                                                         std::array<bool, 3> wanted) {
-    check_process();
     check_devices(input, gradient, "grad_output");
     check_devices(input, weight, "weight");
     const std::vector<int64_t> bias{transposed ? weight.size(1) * groups : weight.size(0)};
@@ -49,11 +48,30 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const at::Tensor& gradie
     return {moved(of_input), moved(of_weight), moved(of_bias)};
 }
 
+// On the card if there is a program for such a call, else on the host by `kernel`.
+void run(const c10::KernelFunction& kernel, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    check_process();
+    host_timing timing;
+    if (!run_on_card(op, *stack, timing))
+        kernel.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
+}
+
+void run_forward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    static const auto kernel = c10::KernelFunction::makeFromUnboxedRuntimeFunction(&forward);
+    run(kernel, op, stack);
+}
+
+void run_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    static const auto kernel = c10::KernelFunction::makeFromUnboxedRuntimeFunction(&backward);
+    run(kernel, op, stack);
+}
+
 }  // namespace
 
 }  // namespace fpga_device
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-    library.impl("convolution_overrideable", fpga_device::forward);
-    library.impl("convolution_backward_overrideable", fpga_device::backward);
+    using torch::CppFunction;
+    library.impl("convolution_overrideable", CppFunction::makeFromBoxedFunction<&fpga_device::run_forward>());
+    library.impl("convolution_backward_overrideable", CppFunction::makeFromBoxedFunction<&fpga_device::run_backward>());
 }

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "generator.hpp"
+#include "operators.hpp"
 #include "tensors.hpp"
+#include "traffic.hpp"
 
 namespace fpga_device {
 
@@ -46,7 +48,7 @@ public:
             stack_[*generator_] = host_generator(default_generator(device_->index()));
             run_on_host();
         } else if (!given_generator_ && op_.hasTag(at::Tag::nondeterministic_seeded)) {
-            run_with_generator_of_card();
+            run_with_generator_of(device_->index());
         } else {
             run_on_host();
         }
@@ -119,11 +121,11 @@ private:
 
     // An operator without such an argument draws from the CPU's default generator, which has the state of the card's
     // generator for the time of the call.
-    void run_with_generator_of_card() {
+    void run_with_generator_of(c10::DeviceIndex index) {
         static std::mutex one_at_a_time;
         const std::lock_guard lock(one_at_a_time);
         at::Generator cpu = at::globalContext().defaultGenerator(c10::Device(c10::kCPU));
-        at::Generator card = host_generator(default_generator(device_->index()));
+        at::Generator card = host_generator(default_generator(index));
         struct exchange {
             at::Generator &cpu, &card;
             at::Tensor before = cpu.get_state();
@@ -145,7 +147,9 @@ private:
         const bool moved = each.lent.storage().data() != each.given.storage().data();
         if (!moved && each.lent.sizes() == each.given.sizes() && each.lent.strides() == each.given.strides()) return;
         resize_memory(each.given, each.lent.sizes(), each.lent.strides());
-        if (moved) host_view(each.given).copy_(each.lent);
+        if (!moved) return;
+        copied().of_results += static_cast<int64_t>(each.lent.nbytes());
+        host_view(each.given).copy_(each.lent);
     }
 
     at::Tensor returned(const at::Tensor& tensor) const {
@@ -189,6 +193,9 @@ private:
 };
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    check_process();
+    host_timing timing;
+    if (run_on_card(op, *stack, timing)) return;
     if (counting.load(std::memory_order_relaxed)) {
         const std::lock_guard lock(counts_mutex);
         ++counts[c10::toString(op.operator_name())];
@@ -209,4 +216,11 @@ void count_fallbacks(bool wanted) { counting = wanted; }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&fpga_device::fallback>());
+}
+
+// PyTorch has a kernel of other operators for these, and another for the CPU, whose values they are to have.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+    for (const char* name : {"native_layer_norm", "native_group_norm", "addr", "addr.out", "all.dims", "all.dims_out",
+                             "any.dims", "any.dims_out", "_stack", "_stack.out", "linalg__powsum"})
+        library.impl(name, torch::CppFunction::makeFromBoxedFunction<&fpga_device::fallback>());
 }

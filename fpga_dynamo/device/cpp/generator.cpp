@@ -28,9 +28,7 @@ public:
     const at::Generator& host() const { return host_; }
 
 private:
-    c10::GeneratorImpl* clone_impl() const override {
-        return new card_generator(device().index(), const_cast<at::Generator&>(host_).clone());
-    }
+    c10::GeneratorImpl* clone_impl() const override { return new card_generator(device().index(), host_.clone()); }
     mutable at::Generator host_;
 };
 

@@ -22,7 +22,7 @@ struct event {
     clock::time_point recorded;
 };
 
-c10::StreamId& stream_of(c10::Device device) { return streams[static_cast<size_t>(resolved(device).index())]; }
+c10::StreamId& stream_of(c10::Device device) { return streams[position_of(resolved(device).index())]; }
 
 struct guard final : c10::impl::DeviceGuardImplInterface {
     c10::DeviceType type() const override { return TYPE; }

@@ -13,6 +13,7 @@
 
 #include "allocator.hpp"
 #include "tensors.hpp"
+#include "traffic.hpp"
 
 namespace fpga_device {
 
@@ -37,8 +38,17 @@ at::Tensor empty_with_strides(IntArrayRef sizes, IntArrayRef strides, optional<a
     return empty_strided(sizes, strides, c10::dtype_or_default(dtype), resolved(device));
 }
 
+void count_copy(const at::Tensor& source, const at::Tensor& target) {
+    const bool leaves = source.device().type() == TYPE, arrives = target.device().type() == TYPE;
+    const auto bytes = static_cast<int64_t>(source.nbytes());
+    if (leaves && arrives && source.device() != target.device()) copied().between_cards += bytes;
+    if (leaves && !arrives) copied().from_card += bytes;
+    if (arrives && !leaves) copied().to_card += bytes;
+}
+
 at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {
     check_process();
+    count_copy(source, target);
     host_view(target).copy_(host_view(source));
     return target;
 }
@@ -50,6 +60,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 
 at::Scalar item(const at::Tensor& tensor) {
     check_process();
+    copied().from_card += static_cast<int64_t>(tensor.itemsize());
     return host_view(tensor).item();
 }
 
@@ -80,7 +91,7 @@ const at::Tensor& resize(const at::Tensor& tensor, IntArrayRef sizes, optional<a
         TORCH_CHECK(*format != at::MemoryFormat::Preserve, "resize_ does not support the memory format 'preserve'");
         tensor.unsafeGetTensorImpl()->empty_tensor_restride(*format);
     }
-    return tensor;
+    return tensor;  // NOLINT(bugprone-return-const-ref-from-parameter): PyTorch's signature
 }
 
 at::Tensor& set_storage_and_sizes(at::Tensor& tensor, at::Storage storage, int64_t offset, IntArrayRef sizes,

@@ -3,10 +3,13 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "allocator.hpp"
+#include "autograd_threads.hpp"
 #include "fallback.hpp"
 #include "generator.hpp"
 #include "hooks.hpp"
+#include "python_programs.hpp"
 #include "tensors.hpp"
+#include "traffic.hpp"
 
 namespace py = pybind11;
 
@@ -45,6 +48,26 @@ void start(c10::DeviceIndex count, py::object segments) {
     set_device_count(count);
     set_memory_source(new driver_memory(std::move(segments)));
     register_hooks();
+    const py::gil_scoped_release unlocked;
+    start_autograd_threads();
+}
+
+void compile_operators(py::object compiler, int64_t sightings, bool measured) {
+    auto made = compiler.is_none() ? nullptr : compile_in_python(std::move(compiler));
+    const py::gil_scoped_release unlocked;
+    compile_operators_by(std::move(made), sightings, measured);
+}
+
+// Bytes by name; `reset` begins to count again.
+std::map<std::string, int64_t> take_traffic(bool reset) {
+    traffic& now = copied();
+    const std::pair<const char*, std::atomic<int64_t>*> rows[] = {{"to_card", &now.to_card},
+                                                                  {"from_card", &now.from_card},
+                                                                  {"between_cards", &now.between_cards},
+                                                                  {"of_results", &now.of_results}};
+    std::map<std::string, int64_t> found;
+    for (const auto& [name, count] : rows) found[name] = reset ? count->exchange(0) : count->load();
+    return found;
 }
 
 py::object generator(c10::DeviceIndex index) {
@@ -62,4 +85,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     module.def("host_view", &host_view, py::arg("tensor"));
     module.def("take_fallbacks", &take_fallbacks);
     module.def("count_fallbacks", &count_fallbacks, py::arg("wanted"));
+    module.def("compile_operators_by", &compile_operators, py::arg("compiler"), py::arg("sightings"),
+               py::arg("measured"));
+    using without_lock = py::call_guard<py::gil_scoped_release>;
+    module.def("count_operators", &count_operators, without_lock());
+    module.def("reset_operator_counts", &reset_operator_counts, without_lock());
+    module.def("traffic", &take_traffic, py::arg("reset"));
+    module.def("operator_cache_sizes", &operator_cache_sizes, without_lock());
 }

@@ -6,6 +6,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "allocator.hpp"
+#include "traffic.hpp"
 
 namespace fpga_device {
 
@@ -35,7 +36,8 @@ at::Tensor host_view(const at::Tensor& tensor) {
         host_storage(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
     c10::TensorImpl* impl = view.unsafeGetTensorImpl();
     impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
-    if (!tensor.is_inference()) impl->set_version_counter(tensor.unsafeGetTensorImpl()->version_counter());
+    if (!tensor.is_inference() && !view.is_inference())
+        impl->set_version_counter(tensor.unsafeGetTensorImpl()->version_counter());
     if (tensor.is_conj()) view._set_conj(true);
     if (tensor.is_neg()) view._set_neg(true);
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
@@ -47,6 +49,7 @@ at::Tensor to_card(const at::Tensor& tensor, c10::Device device) {
                 "device 'fpga' supports strided tensors, not ", tensor.layout(),
                 tensor.is_quantized() ? " with a quantizer" : "", "; use .cpu() before the operator");
     at::Tensor made = empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type(), device);
+    copied().of_results += static_cast<int64_t>(tensor.nbytes());
     host_view(made).copy_(tensor);
     return made;
 }

@@ -168,10 +168,11 @@ nb::object direct_call::new_results() const {
     return results;
 }
 
-direct_call::outcome direct_call::launch(const binding& b, PyObject* args, nb::object& results, ert_state& state) {
+direct_call::outcome direct_call::launch(const binding& b, PyObject* args, PyObject* given, nb::object& results,
+                                         ert_state& state) {
     b.target->announce();
     if (!unchanged(b, args) || !accepted(b, args)) return outcome::refused;
-    results = new_results();
+    results = given ? nb::borrow(given) : new_results();
     if (!results.is_valid()) return outcome::refused;
     std::vector<const void*> from;
     std::vector<void*> to;
@@ -198,6 +199,11 @@ direct_call::outcome direct_call::launch(const binding& b, PyObject* args, nb::o
 }
 
 PyObject* direct_call::call(PyObject* args, PyObject* kwargs) {
+    PyObject* given = nullptr;  // a tuple of tensors for the results
+    if (kwargs && PyDict_GET_SIZE(kwargs) == 1) given = PyDict_GetItemString(kwargs, "into");
+    if (given && (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != static_cast<Py_ssize_t>(outputs_.size())))
+        throw nb::type_error("`into` has to be a tuple of as many tensors as the graph has results");
+    if (given) kwargs = nullptr;
     std::shared_ptr<binding> b;
     if (!kwargs || PyDict_GET_SIZE(kwargs) == 0)
         if (PyTuple_GET_SIZE(args) == arity_) b = find(args);
@@ -207,7 +213,7 @@ PyObject* direct_call::call(PyObject* args, PyObject* kwargs) {
         ert_state state = ert_state::created;
         outcome how = outcome::refused;
         try {
-            how = launch(*b, args, results, state);
+            how = launch(*b, args, given, results, state);
         } catch (const std::exception&) {  // no memory for lists: the gate has to be opened all the same
         }
         if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();

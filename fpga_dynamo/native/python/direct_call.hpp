@@ -54,7 +54,8 @@ public:
     void unbind();
     nb::list take_durations();
 
-    // A new reference, or null with or without a Python error.
+    // A new reference, or null with or without a Python error. The keyword `into` gives the tensors that results go to, of
+    // the results' shapes, strides and dtypes; after a call by the whole way others are returned.
     PyObject* call(PyObject* args, PyObject* kwargs);
 
     static direct_totals totals;
@@ -66,7 +67,8 @@ private:
     bool unchanged(const binding& b, PyObject* args) const;
     bool accepted(const binding& b, PyObject* args) const;
     nb::object new_results() const;
-    outcome launch(const binding& b, PyObject* args, nb::object& results, card_model::ert_state& state);
+    outcome launch(const binding& b, PyObject* args, PyObject* given, nb::object& results,
+                   card_model::ert_state& state);
 
     nb::callable otherwise_, failed_, empty_, profiling_;
     nb::object gate_object_;
