@@ -142,6 +142,7 @@ notebooks: $(installed)
 # The site of the documentation, in out/site; a broken link or anchor fails.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build
+	$(bin)/python -m pytest -q -n $(JOBS) --durations=5 -m documentation tests/test_docs.py
 
 $(VENV)/.docs: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[docs]'

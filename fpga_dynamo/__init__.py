@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fpga_dynamo import signal
     from fpga_dynamo.codegen.core import Core, register_core, unregister_core
     from fpga_dynamo.deployment.errors import ExportError, ModelFileError
-    from fpga_dynamo.deployment.export import export
+    from fpga_dynamo.deployment.export import export, save
     from fpga_dynamo.deployment.loaded import LoadedModel, load
     from fpga_dynamo.errors import (
         ArgumentError,
@@ -74,6 +74,7 @@ __all__ = [
     "register_core",
     "register_pattern",
     "reset_stats",
+    "save",
     "signal",
     "stats",
     "target_of",
@@ -113,6 +114,7 @@ _DEFINED_IN = {
     "register_core": "codegen.core",
     "register_pattern": "lowering.patterns",
     "reset_stats": "runtime.observe.counters",
+    "save": "deployment.export",
     "stats": "runtime.observe.counters",
     "target_of": "runtime.cards.target",
     "task_graph": "tools.task_graph",

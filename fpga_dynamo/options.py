@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fpga_dynamo.device_address import is_address, parse
 from fpga_dynamo.errors import OptionError
 
 
@@ -22,7 +23,8 @@ class Options:
         type of the graph: an engine of int8 for a quantized graph, of bfloat16 or of float32.
     driver: which driver serves the card: ``emulated`` is the emulator, ``xrt`` AMD's XRT, ``pyxrt`` the same by AMD's
         Python module. None is $FPGA_DYNAMO_DRIVER, else ``xrt`` for an xclbin that was built for a card.
-    device: index of the card.
+    device: index of the card, or the address of one at the other end of a network, ``tcp://host:port/0``, which
+        ``fpga-dynamo card-server`` serves there; with ``tls://`` the connection is encrypted.
     policy: scheduling policy, by name (``fpga_dynamo.runtime.scheduling.policies``).
     partition: ``cost`` offloads what pays for its launch and transfers, ``greedy`` whatever a core can run.
     granularity: what a task is that the scheduler gives to a unit: ``launch``, all that can run on the card at once;
@@ -46,7 +48,7 @@ class Options:
     platform: str | None = None
     recipe: str | None = None
     driver: str | None = None
-    device: int = 0
+    device: int | str = 0
     policy: str = "adaptive"
     partition: str = "cost"
     granularity: str = "launch"
@@ -69,11 +71,11 @@ class Options:
 
     @classmethod
     def refuse_mode(cls, mode: str | None) -> None:
-        """Raises :class:`OptionError` for a mode of torch.compile that is not its default: all are about GPUs.
+        """Raises :class:`OptionError` for a mode of torch.compile that asks for measurements on the card.
 
-        Calls are as direct, and commands as well chosen, as they can be; what there is to choose are options.
+        ``"reduce-overhead"`` is what happens anyway: a call goes from its guards to the launch without Python between.
         """
-        if mode not in (None, "default"):
+        if mode not in (None, "default", "reduce-overhead"):
             names = ", ".join(sorted(field.name for field in fields(cls)))
             raise OptionError(
                 f"backend 'fpga' does not support mode={mode!r}: leave it out, or choose by options={{...}} ({names}); "
@@ -101,6 +103,8 @@ class Options:
             raise OptionError(f"option 'policy' must be one of {', '.join(policies)}, not {policy!r}")
         if values.get("xclbin") and values.get("platform"):
             raise OptionError("option 'platform' has no effect beside 'xclbin', which was built for one; leave it out")
+        if isinstance(values.get("device"), str) and values.get("driver"):
+            raise OptionError("option 'driver' has no effect with a card server, which has its own; leave it out")
         return cls(**values)
 
     @classmethod
@@ -130,6 +134,14 @@ class Options:
                 raise OptionError(
                     f"option 'winograd' must be True, False, 2 or 4 (the side of its tiles), not {value!r}"
                 )
+            return value
+        if key == "device" and isinstance(value, str):
+            if not is_address(value):
+                raise OptionError(
+                    "option 'device' must be the index of a card or an address such as tcp://host:port/0, "
+                    f"not {value!r}"
+                )
+            parse(value)
             return value
         expected = type(default)
         if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):

@@ -44,40 +44,130 @@ EVERY = {
     "backend/test_data_dependent_sizes.py": 4,
     "backend/test_dynamic_shapes.py": 3,
     "backend/test_frames.py": 3,
-    "backend/test_infinite_weights.py": 2,
-    "backend/test_tensors.py": 2,
+    "backend/test_infinite_weights.py": 3,
+    "backend/test_internal_errors.py": 3,
+    "backend/test_plain_kernels.py": 3,
+    "backend/test_rare_programs.py": 3,
+    "backend/test_tensors.py": 3,
+    "backend/test_training.py": 3,
+    "backend/test_verification.py": 3,
     "backend/test_weight_changes.py": 3,
+    "compile_cache/test_engine_programs.py": 3,
     "driver/test_driver_faults.py": 3,
-    "hls_kernels/test_benches.py": 2,
-    "hls_kernels/test_engine.py": 2,
-    "hls_kernels/test_engine_vector.py": 2,
+    "driver/test_driver_process.py": 3,
+    "emulate/test_emulate.py": 3,
+    "hls_kernels/test_benches.py": 3,
+    "hls_kernels/test_engine.py": 3,
+    "hls_kernels/test_engine_vector.py": 3,
+    "hls_kernels/test_headers.py": 3,
+    "hls_kernels/test_instruction_sets.py": 3,
     "hls_kernels/test_sim.py": 3,
-    "lowering/test_attention.py": 2,
-    "lowering/test_backward.py": 2,
-    "lowering/test_bands.py": 2,
+    "lowering/test_attention.py": 3,
+    "lowering/test_backward.py": 3,
+    "lowering/test_bands.py": 3,
+    "lowering/test_bf16.py": 3,
+    "lowering/test_borders.py": 3,
     "lowering/test_convolution.py": 3,
+    "lowering/test_dtypes.py": 3,
     "lowering/test_engine_attention.py": 3,
     "lowering/test_engine_bits.py": 4,
     "lowering/test_engine_channels.py": 4,
     "lowering/test_engine_factors.py": 3,
     "lowering/test_engine_floats.py": 3,
     "lowering/test_engine_phases.py": 4,
-    "lowering/test_engine_width_tiling.py": 4,
+    "lowering/test_engine_plan.py": 3,
+    "lowering/test_engine_resize.py": 3,
+    "lowering/test_engine_rows.py": 3,
     "lowering/test_engine_sums.py": 4,
+    "lowering/test_engine_width_tiling.py": 4,
+    "lowering/test_fourier.py": 3,
+    "lowering/test_indexing.py": 3,
     "lowering/test_integers.py": 3,
+    "lowering/test_layouts.py": 3,
+    "lowering/test_legality.py": 3,
+    "lowering/test_matmul.py": 3,
+    "lowering/test_movement.py": 3,
     "lowering/test_narrow_weights.py": 3,
-    "lowering/test_pattern_mistakes.py": 2,
+    "lowering/test_normalization.py": 3,
+    "lowering/test_number_range.py": 3,
+    "lowering/test_pattern_mistakes.py": 3,
     "lowering/test_pointwise.py": 3,
-    "lowering/test_quantised.py": 2,
+    "lowering/test_pooling.py": 3,
+    "lowering/test_quantised.py": 3,
     "lowering/test_quantised_float_operators.py": 3,
+    "lowering/test_quantised_flow.py": 3,
     "lowering/test_quantised_tensor_scales.py": 3,
+    "lowering/test_recurrent.py": 3,
+    "lowering/test_reduction.py": 3,
+    "lowering/test_resampling.py": 3,
+    "lowering/test_scalar_operands.py": 3,
+    "lowering/test_scan.py": 3,
+    "lowering/test_statistics.py": 3,
     "lowering/test_strides.py": 3,
-    "lowering/test_winograd.py": 2,
+    "lowering/test_unsigned.py": 3,
+    "lowering/test_views.py": 3,
+    "lowering/test_winograd.py": 3,
     "models/test_models.py": 3,
-    "test_opinfo.py": 2,
+    "quantize/test_masks.py": 3,
+    "quantize/test_quantizer.py": 3,
+    "test_opinfo.py": 3,
+    "xclbin_build/check/test_command.py": 3,
+    "xclbin_build/check/test_tables.py": 3,
+    "xclbin_build/test_dataflow.py": 3,
+    "xclbin_build/test_emulation_build.py": 3,
+    "xclbin_build/test_escape.py": 3,
+    "xclbin_build/test_flow.py": 3,
+    "xclbin_build/test_scaffold.py": 3,
+    "xclbin_build/test_vpp.py": 3,
 }
 """Files whose tests have many cases that take long: of each test `make test` runs every n-th case, `make extended` the
 others."""
+
+
+LONG = (
+    "backend/test_counting_card.py::test_each_of_many_sizes_has_a_launch_of_its_own",
+    "backend/test_dynamic_shapes.py::test_a_bound_program_has_the_words_of_one_that_is_lowered_for_the_size",
+    "backend/test_engines_together.py::test_the_sources_for_vitis_give_the_same_bits",
+    "backend/test_entry_point.py::test_torch_logs_shows_passes_and_decisions",
+    "device/test_processes.py::test_nothing_is_built_for_programs_without_device_tensors",
+    "hls_kernels/test_ap_types.py::test_the_same_program_prints_the_same",
+    "hls_kernels/test_engine.py::test_bench_without_sanitizers",
+    "hls_kernels/test_engine.py::test_notices_a_mistake",
+    "hls_kernels/test_engine_networks.py::test_a_network_of_everything_is_exact",
+    "hls_kernels/test_engine_vector.py::test_notices_a_mistake",
+    "hls_kernels/test_engine_vector_floats.py::test_the_cost_model_tells_the_cycles",
+    "hls_kernels/test_headers.py::test_arithmetic_of_fixed_point",
+    "hls_kernels/test_instruction_sets.py::test_bf16_is_accurate_on_every_instruction_set",
+    "hls_kernels/test_instruction_sets.py::test_instruction_sets_with_fused_multiply_add_give_the_same_bits",
+    "hls_kernels/test_requantize.py::test_channels_are_those_of_the_header",
+    "hls_kernels/test_sim.py::test_another_contract_changes_the_count",
+    "lowering/test_engine_attention.py::test_errors_are_of_the_size_of_eagers_whatever_that_of_the_scores",
+    "lowering/test_engine_floats.py::test_an_item_of_what_the_host_makes_goes_back_to_the_card",
+    "lowering/test_engine_width_tiling.py::test_mistakes_are_noticed",
+    "lowering/test_partition.py::test_no_mixture_of_card_and_eager_is_a_cycle",
+    "lowering/test_strides.py::test_any_program_s_strides_are_told",
+    "malformed_input/test_command_lines.py::test_a_reader_that_has_gone",
+    "quantize/test_masks.py::test_masked_attention_is_one_launch_of_integers",
+    "quantize/test_masks.py::test_whatever_a_mask_adds_nothing_is_left_of_what_it_masks",
+    "quantize/test_on_card.py::test_a_transformer_layer",
+    "quantize/test_on_card.py::test_digits",
+    "quantize/test_on_card.py::test_embeddings",
+    "serving/test_serve.py::test_refused_command_lines",
+    "soc/test_realtime.py::test_nothing_is_kept_of_instances_that_are_over",
+    "soc/test_sweep.py::test_a_study_is_two_commands",
+    "soc/test_virtual.py::test_the_default_policy_is_one",
+    "xclbin_build/check/test_sources_of_others.py::test_what_becomes_of_them",
+    "xclbin_build/test_cycles.py::test_emu_runs_the_same_kernel_without_counting",
+    "xclbin_build/test_dataflow.py::test_elements_that_nobody_reads_are_told",
+    "xclbin_build/test_emulation_build.py::test_cached_builds_once",
+    "xclbin_build/test_emulation_build.py::test_the_plan_can_be_of_any_instruction_set",
+    "xclbin_build/test_escape.py::test_the_folder_of_a_recipe_may_have_any_name",
+    "xclbin_build/test_signature.py::test_what_is_passed_arrives",
+    "xclbin_build/test_vpp.py::test_a_kernel_whose_partner_has_not_been_started_waits",
+    "xclbin_build/test_vpp.py::test_kernels_in_a_row_run_at_the_same_time",
+    "xclbin_build/test_vpp.py::test_tasks_between_kernels_run_on",
+)
+"""Single tests of 3 to 20 seconds, whose subject a shorter test covers, too: only `make extended` runs them."""
 
 
 @pytest.fixture(autouse=True)
@@ -107,14 +197,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rank = {here / name: position for position, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
     every = {here / name: n for name, n in EVERY.items()}
+    long = {(here / name, test) for name, _, test in (name.partition("::") for name in LONG)}
     cases: Counter[tuple[Path, str]] = Counter()
     for item in items:
-        if isinstance(item, pytest.Function) and item.path in every and not item.get_closest_marker("slow"):
-            test = item.path, item.originalname
-            if cases[test] % every[item.path]:
-                for mark in EXTENDED:
-                    item.add_marker(mark)
-            cases[test] += 1
+        if not isinstance(item, pytest.Function) or item.get_closest_marker("slow"):
+            continue
+        test = item.path, item.originalname
+        if test in long or cases[test] % every.get(item.path, 1):
+            for mark in EXTENDED:
+                item.add_marker(mark)
+        cases[test] += 1
     part, parts = config.getoption("--part")
     extended = [item for item in items if item.get_closest_marker("extended")]
     left_out = {item for number, item in enumerate(extended) if number % parts != part - 1}

@@ -20,10 +20,10 @@ from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.tools.cli import RIGHT
 from fpga_dynamo.tools.opset.table import core_aten, short
 from tests.doc_blocks import DOCUMENTS, ROOT, TUTORIALS, Block, blocks_of, run_document
-from tests.marks import EXTENDED
+from tests.marks import DOCUMENTATION, EXTENDED
 from tests.prose import page_findings
 
-NOT_RUN = 14
+NOT_RUN = 15
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
 
 MOST_WORDS = 1500
@@ -72,9 +72,12 @@ def code(cell: str) -> str:
     return re.search(r"`([^`]*)`", cell)[1]  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
-    "document", [pytest.param(path, marks=EXTENDED if is_long(path) else (), id=path.name) for path in DOCUMENTS]
-)
+def _marks(document: Path) -> tuple[pytest.MarkDecorator, ...]:
+    """`make test` runs the examples of the README alone."""
+    return EXTENDED if is_long(document) else () if document.name == "README.md" else DOCUMENTATION
+
+
+@pytest.mark.parametrize("document", [pytest.param(path, marks=_marks(path), id=path.name) for path in DOCUMENTS])
 def test_examples_run(document: Path, tmp_path: Path) -> None:
     if not any(block.runs for block in blocks_of(document)):
         pytest.skip("it has no examples")
@@ -231,6 +234,8 @@ def test_table_of_counters_is_complete() -> None:
     assert [code(row[0]) for row in rows] == list(COUNTERS)
 
 
+@pytest.mark.slow
+@pytest.mark.documentation
 def test_table_of_operators_is_complete_and_current() -> None:
     # In a process of its own: other tests' patterns and settings would show in the table.
     command = [sys.executable, "-m", "fpga_dynamo.tools.cli", "ops", "--check", str(ROOT / "docs/ops.md")]

@@ -30,6 +30,7 @@ _IRRELEVANT = (
 COMPILER = (
     "cache",
     "codegen",
+    "device_address.py",
     "errors.py",
     "frontend",
     "ir",

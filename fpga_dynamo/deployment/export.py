@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from fpga_dynamo.deployment import sources
@@ -74,6 +75,25 @@ def export(
     files = _lowered_files(graph, parsed, xclbin)
     _write(path, files, xclbin)
     return path
+
+
+def save(
+    program: ExportedProgram,
+    path: str | Path,
+    *,
+    options: Mapping[str, Any] | None = None,
+    isa: str | None = None,
+) -> Path:
+    """Writes a program of ``torch.export`` as the directory `path`, for :func:`load`; as :func:`export` otherwise.
+
+    Raises :class:`fpga_dynamo.ExportError` for anything else than a program, and as :func:`export`.
+    """
+    if not isinstance(program, ExportedProgram):
+        raise ExportError(
+            f"save accepts a program of torch.export, not {type(program).__name__}; fpga_dynamo.export(model, args, "
+            "directory) traces a module"
+        )
+    return export(program, directory=path, options=options, isa=isa)
 
 
 def _lowered_files(graph: ModelGraph, options: Options, xclbin: Path) -> Files:

@@ -49,6 +49,8 @@ def quantize(
     scales, bias, keep_float, capabilities: see :class:`FPGAQuantizer`. dynamic_shapes: as of ``torch.export``.
     progress: shows a bar on stderr's terminal while calibrating.
 
+    Warns of products that stay in float32 though no option says so, with their share of the multiplications.
+
     Raises OptionError where `calibration` is empty, no list of inputs or leads to values that are not finite, and for a
     model that has no float32 parameter but others; what ``torch.export`` cannot export raises its error.
     """
@@ -70,6 +72,8 @@ def quantize(
         scales, bias=bias, keep_float=keep_float, capabilities=capabilities, separate_cats=separate
     )
     prepared = prepare(graph, quantizer)
+    if quantizer.multiplications is not None and (left := quantizer.multiplications.warning()):
+        warnings.warn(left, RuntimeWarning, stacklevel=2)
     total = len(calibration) if isinstance(calibration, Sequence) else None
     with torch.no_grad():
         bar = track(_chain(first, data), "calibrating", total=total, disable=not progress, transient=True)

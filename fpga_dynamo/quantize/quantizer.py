@@ -18,6 +18,7 @@ from fpga_dynamo.ir.graph import arguments
 from fpga_dynamo.quantize import attention
 from fpga_dynamo.quantize.biases_of_products import tie_scales
 from fpga_dynamo.quantize.constants import fold_constants, numbers_of_parameters
+from fpga_dynamo.quantize.in_float import Multiplications, multiplications
 from fpga_dynamo.quantize.norms import add_barriers, is_barrier, remove_barriers, warn_of_folds
 from fpga_dynamo.quantize.operators import (
     ADDITIONS,
@@ -47,6 +48,7 @@ from fpga_dynamo.quantize.operators import (
 )
 from fpga_dynamo.quantize.parameters import constant, is_mask, keep_masks, parameters, set_own_nodes
 from fpga_dynamo.quantize.positions import activations, indices
+from fpga_dynamo.quantize.products import is_in_cell, linear_layers
 from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
 
@@ -103,10 +105,13 @@ class FPGAQuantizer(Quantizer):
         self._indices: Collection[Node] = ()
         self._parameters: Collection[Node] = ()
         self._masks: Collection[Node] = ()
+        self.multiplications: Multiplications | None = None
+        """Those of the graph that was annotated last."""
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Has layers take in the scales behind them; takes fused attention apart, whose products can be in 8 bits."""
         remove_barriers(model)
+        linear_layers(model)
         if not self.training:
             warn_of_folds(model)
         if self.training:
@@ -138,6 +143,7 @@ class FPGAQuantizer(Quantizer):
             product = PRODUCTS.get(node.target)
             if product is not None and node not in taken and product.name in self.capabilities:
                 self._product(node, product, taken)
+        self.multiplications = multiplications(model, taken, self._asked(model, kept), self._activations)
         for node in model.graph.nodes:
             if node in taken or node.op != "call_function" or not self._is_rounded(node):
                 continue
@@ -154,6 +160,11 @@ class FPGAQuantizer(Quantizer):
             elif VALUES.get(node.target) in self.capabilities:
                 self._value(node, taken)
         return model
+
+    def _asked(self, model: GraphModule, kept: Collection[Node]) -> set[Node]:
+        """The products that an option leaves in float32."""
+        products = ((node, PRODUCTS.get(node.target)) for node in model.graph.nodes)
+        return {node for node, product in products if product and product.name not in self.capabilities} | set(kept)
 
     def validate(self, model: GraphModule) -> None:
         """Accepts every model: whatever is annotated can also run in eager mode."""
@@ -174,8 +185,8 @@ class FPGAQuantizer(Quantizer):
         tie_scales(model, edge_or_node_to_obs_or_fq)
 
     def _is_rounded(self, node: Node) -> bool:
-        """Whether a node's value may be rounded to 8 bits: it is an activation, and no index comes of it."""
-        return node in self._activations and node not in self._indices
+        """Whether a node's value may be rounded to 8 bits: an activation of which no index and no state comes."""
+        return node in self._activations and node not in self._indices and not is_in_cell(node)
 
     def _activation(self, node: Node) -> QuantizationSpec:
         return self.specs.symmetric if moved(node) in self._symmetric else self.specs.activation
@@ -184,9 +195,10 @@ class FPGAQuantizer(Quantizer):
         data, second = node.args[:2]
         if not (isinstance(data, Node) and isinstance(second, Node) and is_float(data) and is_float(second)):
             return
-        if data not in self._activations or self._is_separate(data):
-            return
-        if product.weight_axis is None and not (self._is_rounded(node) and second in self._activations):
+        if product.weight_axis is None:
+            if not (self._is_rounded(node) and all(map(self._is_factor, (data, second)))):
+                return
+        elif data not in self._activations or self._is_separate(data):
             return
         annotation = QuantizationAnnotation(_annotated=True)
         annotation.input_qspec_map[data] = self._activation(data)
@@ -239,6 +251,10 @@ class FPGAQuantizer(Quantizer):
 
     def _adds(self, node: Node) -> bool:
         return node.target in ADDITIONS and "addition" in self.capabilities and is_image_sum(node)
+
+    def _is_factor(self, node: Node) -> bool:
+        """Whether a product of two values may have an operand in 8 bits: a batch of constant matrices has one scale."""
+        return (node in self._activations and not self._is_separate(node)) or is_parameter(node)
 
     def _is_addend(self, node: Node) -> bool:
         """Whether an operand is an activation or a parameter; masks and tables of positions are neither."""

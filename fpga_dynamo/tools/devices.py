@@ -6,7 +6,8 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.device_address import is_address, parse
+from fpga_dynamo.errors import DeviceError, FpgaError
 from fpga_dynamo.runtime.cards.card import Card, opened_cards
 from fpga_dynamo.runtime.drivers import emulated, select
 
@@ -27,14 +28,30 @@ class DeviceReport:
     banks: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
 
-def devices() -> list[DeviceReport]:
-    """Every card that a driver sees, with the memory in use on it: the emulator's first, then those of XRT."""
-    opened = {(card.driver, card.index): card for card in opened_cards()}
+def devices(*servers: str) -> list[DeviceReport]:
+    """Every card that a driver sees, with the memory in use on it: the emulator's first, then those of XRT.
+
+    Then come the cards of `servers`, addresses of card servers such as tcp://host:port, and of all other servers of
+    which this process has opened a card and that answer.
+
+    Raises OptionError for what is no address, and DeviceError for one at which no server answers.
+    """
+    opened = {card.key: card for card in opened_cards()}
     drivers: list[tuple[str, Any]] = [("emulated", emulated)]
     with contextlib.suppress(FpgaError):  # where there is no XRT
         drivers.append(("xrt", select("xrt")))
+    asked = [parse(server).driver for server in servers]
+    for name in dict.fromkeys([*asked, *(name for name, _ in opened if is_address(name))]):
+        driver = select(name)
+        try:
+            driver.enumerate_devices()
+        except DeviceError:
+            if name in asked:
+                raise
+        else:
+            drivers.append((name, driver))
     return [
-        _report(name, driver, index, opened.get((driver, index)))
+        _report(name, driver, index, opened.get((name, index)))
         for name, driver in drivers
         for index in range(driver.enumerate_devices())
     ]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import importlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import xclbin_build
+from fpga_dynamo.device_address import parse
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.runtime.drivers import select, xrt_environment
 from fpga_dynamo.torch_internals import versions
 from xclbin_build.toolchain import gxx
+
+_ROUND_TRIPS = 5
 
 GOOD, MISSING, WRONG = "good", "missing", "wrong"
 """`missing` keeps one way of running from being used; `wrong` keeps everything from it."""
@@ -30,8 +35,8 @@ class Finding:
     remedy: str = ""
 
 
-def examine(xclbin: Path | None = None) -> list[Finding]:
-    """Looks at the compiler, XRT and its drivers, the cards and their permissions, and at an xclbin."""
+def examine(xclbin: Path | None = None, server: str | None = None) -> list[Finding]:
+    """Looks at the compiler, XRT and its drivers, the cards and their permissions, an xclbin, and a card server."""
     checks: list[Callable[[], Iterator[Finding]]] = [
         _pytorch,
         _compiler,
@@ -45,6 +50,8 @@ def examine(xclbin: Path | None = None) -> list[Finding]:
     findings = [finding for check in checks for finding in check()]
     if xclbin is not None:
         findings += _xclbin(xclbin)
+    if server is not None:
+        findings.append(_server(server))
     return findings
 
 
@@ -146,6 +153,26 @@ def _cards() -> Iterator[Finding]:
         yield Finding(
             "cards that XRT sees", MISSING, "none", "see kernel driver xocl; without a card: FPGA_DYNAMO_XRT=inproc"
         )
+
+
+def _server(text: str) -> Finding:
+    """A card server, and how long it takes to answer."""
+    subject = f"card server {text}"
+    try:
+        driver: Any = select(parse(text).driver)
+        link = driver.link()
+        seconds = []
+        for _ in range(_ROUND_TRIPS):
+            start = time.perf_counter()
+            status = driver.status()
+            seconds.append(time.perf_counter() - start)
+    except FpgaError as error:
+        return Finding(subject, WRONG, str(error), "start one there: fpga-dynamo card-server")
+    found = (
+        f"{link.devices} card(s), {link.description}, round trip {min(seconds) * 1e3:.2f} ms; {status['clients']} "
+        f"client(s), {status['bytes']:,} bytes of device memory in use"
+    )
+    return Finding(subject, GOOD, found)
 
 
 def _xclbin(path: Path) -> list[Finding]:

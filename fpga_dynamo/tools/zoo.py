@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.onnx import OnnxError, from_onnx, named_sizes
 from xclbin_build.trusted_path import check_named
 
 _BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
@@ -269,8 +270,32 @@ def _exported_model(name: str, batch: int) -> ZooModel:
     return ZooModel(name, program.module(), tuple(inputs), items)
 
 
+def is_quantized(model: torch.nn.Module) -> bool:
+    """Whether a model is, or has, a graph that rounds to integers: it exists in float32 only."""
+    graphs = (module.graph for module in model.modules() if isinstance(module, torch.fx.GraphModule))
+    return any("quantized_decomposed" in str(node.target) for graph in graphs for node in graph.nodes)
+
+
+ONNX = ".onnx"
+
+
+def _onnx_model(name: str, batch: int) -> ZooModel:
+    """The model of an ONNX file; sizes that the file only names are those of a batch."""
+    try:
+        open_sizes = named_sizes(name)
+        model = from_onnx(name, dict.fromkeys(open_sizes, batch))
+    except OnnxError as error:
+        raise ModelNotFoundError(str(error)) from error
+    given = model.meta["inputs"]
+    inputs = tuple(torch.randn_like(x) if x.is_floating_point() else x for x in given)
+    items = next((len(x) for x in inputs if x.dim()), 1)
+    if batch not in (1, items):
+        raise ModelNotFoundError(f"'{name}' has batch size {items}, not {batch}: export it with that batch size")
+    return ZooModel(name, model, inputs, items)
+
+
 def load(name: str, batch: int = 1, seed: int = 0) -> ZooModel:
-    """The model called `name`: a torchvision or timm name, `module:callable` (see `_model_of_callable`), or a .pt2.
+    """The model called `name`: a torchvision or timm name, `module:callable` (see `_model_of_callable`), .pt2 or .onnx.
 
     It is in eval mode and has the random weights and inputs that `seed` gives. Raises `ModelNotFoundError` with the
     nearest known names for an unknown one.
@@ -279,6 +304,8 @@ def load(name: str, batch: int = 1, seed: int = 0) -> ZooModel:
     try:
         if name.endswith(EXPORTED):
             found = _exported_model(name, batch)
+        elif name.endswith(ONNX):
+            found = _onnx_model(name, batch)
         else:
             found = _model_of_callable(name, batch) if ":" in name else _model_by_name(name, batch)
     except (RuntimeError, MemoryError) as error:

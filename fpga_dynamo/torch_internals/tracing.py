@@ -18,7 +18,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, has_free_unbacked_symbols
 
-__all__ = ["DATA_DEPENDENT", "FakeTensor", "FakeTensorMode", "fake_mode", "has_free_unbacked_symbols"]
+__all__ = ["DATA_DEPENDENT", "FakeTensor", "FakeTensorMode", "fake_mode", "has_free_unbacked_symbols", "make_fx"]
 
 DATA_DEPENDENT = (DynamicOutputShapeException, DataDependentOutputException, GuardOnDataDependentSymNode)
 """What tracing raises where a size or a number is asked for that data decides."""

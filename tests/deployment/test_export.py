@@ -70,6 +70,15 @@ def test_a_program_of_torch_export_and_its_file(tmp_path: Path) -> None:
         assert_same(loaded, model, x)
 
 
+def test_save_is_export_of_a_program(tmp_path: Path) -> None:
+    model, image = SmallCnn().eval(), torch.randn(2, 3, 16, 16)
+    program = torch.export.export(model, (image,))
+    loaded = fpga_dynamo.load(fpga_dynamo.save(program, tmp_path / "saved"))
+    assert_same(loaded, model, image)
+    with pytest.raises(fpga_dynamo.ExportError, match=r"save accepts a program of torch\.export, not SmallCnn; "):
+        fpga_dynamo.save(model, tmp_path / "other")  # type: ignore[arg-type]
+
+
 def test_dtype_converts_parameters_and_inputs(tmp_path: Path) -> None:
     model, x = SmallCnn().eval(), torch.randn(1, 3, 8, 8)
     before = copy.deepcopy(model.state_dict())

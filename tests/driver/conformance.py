@@ -25,6 +25,7 @@ from tests.driver.conformance_kit import (
     FROM,
     HANG,
     HERE,
+    IS_EMULATOR,
     LONG,
     SLEEP,
     TIMEOUT,
@@ -167,7 +168,7 @@ def test_execute_io_moves_its_pieces_and_no_more(card: Card) -> None:
         run.execute_io([], [(outputs.ctypes.data, 8, 60)], arena, LONG)
 
 
-@pytest.mark.skipif(DRIVER == "emulated", reason="this card tells of lists that did not come to their end")
+@pytest.mark.skipif(IS_EMULATOR, reason="this card tells of lists that did not come to their end")
 def test_execute_io_looks_at_the_status_record(card: Card) -> None:
     a, out = card.array(np.ones(64, np.float32)), card.array(np.zeros(64, np.float32), "vadd", 2)
     run = xrt.run(card.kernels["vadd"])

@@ -20,6 +20,9 @@ HANG, CRASH, SLEEP = 1, 2, 3
 LONG = 20000
 """Milliseconds in which everything that ends has ended."""
 
+IS_EMULATOR = hasattr(xrt.device(0), "context")
+"""Whether it is the emulator without XRT, here or at a card server."""
+
 HERE = Path(__file__).parent
 RECIPE = HERE / "data/conformance.toml"
 

@@ -1,5 +1,5 @@
-"""conformance.py and conformance_faults.py over every driver that is there: the emulator, pyxrt, and XRT with it
-inside and outside of the process.
+"""conformance.py and conformance_faults.py over every driver that is there: the emulator, pyxrt, XRT with it inside and
+outside of the process, and a card server that has the emulator or XRT's.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.card_server.card_server_kit import serving
 from tests.driver.apart import WITHOUT_TORCH, run_apart
 from tests.driver.xrt_kit import HERE, needs
 
@@ -17,6 +18,17 @@ RUN = 'import pytest; sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys
 @pytest.mark.parametrize("driver", ["emulated", "inproc", "process", "pyxrt"])
 def test_conformance(driver: str, tmp_path: Path) -> None:
     needs(driver)
+    _conform(driver, tmp_path)
+
+
+@pytest.mark.parametrize("driver", ["emulated", "inproc"])
+def test_conformance_over_a_network(driver: str, tmp_path: Path) -> None:
+    needs(driver)
+    with serving(tmp_path, driver=driver) as server:
+        _conform(server.driver, tmp_path)
+
+
+def _conform(driver: str, tmp_path: Path) -> None:
     files = [str(HERE / name) for name in ("conformance.py", "conformance_faults.py")]
     code, output = run_apart(["-c", WITHOUT_TORCH + RUN, *files], driver, tmp_path)
     assert code == 0, output[-6000:]

@@ -28,11 +28,11 @@ def needs(driver: str) -> None:
 
 
 def environment(driver: str) -> dict[str, str]:
-    """Of a process that uses this driver."""
+    """Of a process that uses this driver; one with an address is the card server's there."""
     result = {k: v for k, v in os.environ.items() if not k.startswith(("XCL_", "XILINX_", "FPGA_DYNAMO_XRT"))}
-    result["DRIVER_UNDER_TEST"] = driver if driver in ("emulated", "pyxrt") else "xrt"
+    result["DRIVER_UNDER_TEST"] = driver if driver in ("emulated", "pyxrt") or "://" in driver else "xrt"
     if driver == "pyxrt":  # AMD's module, played by ours
         result["PYTHONPATH"] = str(HERE / "data/fake_pyxrt")
-    if driver != "emulated":
+    if driver != "emulated" and "://" not in driver:
         result["FPGA_DYNAMO_XRT"] = "inproc" if driver == "pyxrt" else driver
     return result

@@ -14,6 +14,7 @@ import pytest
 import xclbin_build.check_command as check_command
 import xclbin_build.cli as xclbin_cli
 from fpga_dynamo.tools import cli
+from fpga_dynamo.tools.doctor import WRONG, examine
 from tests.malformed_input.mutations import run
 
 MODELS = """
@@ -61,6 +62,7 @@ COMMANDS: dict[str, list[str]] = {
     "estimate": ["estimate", "no_such_module:make", "--platform", "u250"],
     "emulate": ["emulate"],
     "export": ["export", "no_such_module:make", "-o", "out"],
+    "card-server": ["card-server", "--listen", "127.0.0.1:0", "--token-file", "no_such_token"],
     "serve": ["serve", "no_such_folder", "--port", "0"],
     "soc run": ["soc", "run", "no_such.toml", "no_such.toml"],
     "soc sweep": ["soc", "sweep", "no_such.toml", "--out", "out"],
@@ -102,7 +104,7 @@ def test_every_command_has_a_line() -> None:
 @pytest.mark.parametrize(("name", "option"), CASES)
 def test_options_of_fpga_dynamo(name: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name in ("ops", "doctor", "devices"):
-        pytest.skip("its values are files, tried below")
+        pytest.skip("its values are files or addresses, tried below")
     for value in ["", *BAD]:
         status = run(cli.main, [*COMMANDS[name], option, value], capsys, f"{name} {option} {value[:30]!a}")
         assert status == 2, (name, option, value)
@@ -135,12 +137,17 @@ def test_options_of_check(option: str, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("value", ["", *BAD])
 @pytest.mark.parametrize(
     "line",
-    [["run"], ["estimate", "--platform", "u250"], ["soc", "report"], ["soc", "sweep", "--out", "out"],
-     ["soc", "run", "x.toml"]],
+    [["run"], ["devices"], ["estimate", "--platform", "u250"], ["soc", "report"],
+     ["soc", "sweep", "--out", "out"], ["soc", "run", "x.toml"]],
     ids=" ".join,
 )  # fmt: skip
 def test_positional_arguments(line: list[str], value: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(cli.main, [*line, "--", value], capsys, f"{line} {value[:30]!a}") == 2
+
+
+@pytest.mark.parametrize("value", ["", *BAD])
+def test_addresses_of_doctor(value: str) -> None:
+    assert examine(server=value)[-1].state == WRONG
 
 
 @pytest.mark.parametrize("value", ["", *BAD])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -88,6 +89,50 @@ def test_as_exact_as_eager_with_all_products_on_the_card(name: str, library: Any
     assert explained.pl_launches <= launches, str(explained)
     ratio = max(error.ratio for error in errors)
     print(f"{name}: MACs {explained.mac_offload:.1%}, {explained.pl_launches} launches, error ratio {ratio:.2f}")
+
+
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
+EXPORTED: dict[str, dict[str, Any]] = {
+    "Bert": SIZES,
+    "Bloom": {"hidden_size": 64, "n_layer": 2, "n_head": 4},
+    "DistilBert": {"dim": 64, "hidden_dim": 128, "n_layers": 2, "n_heads": 4},
+    "Gemma": SIZES | HEADS | {"head_dim": 16},
+    "GPT2": {"n_embd": 64, "n_layer": 2, "n_head": 4},
+    "GPTNeoX": SIZES,
+    "Llama": SIZES | HEADS,
+    "Mistral": SIZES | HEADS,
+    "MPNet": SIZES,
+    "OPT": SIZES | {"ffn_dim": 128, "word_embed_proj_dim": 64},
+    "Qwen2": SIZES | HEADS,
+    "Roberta": SIZES,
+}
+"""The fields of each architecture's configuration."""
+
+
+class LastHidden(torch.nn.Module):
+    """The first output of a transformer without its cache, as torch.export can have it."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.options = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.model(ids, **self.options)[0]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_an_exported_model_has_no_node_on_the_host(name: str, library: Any) -> None:
+    config = getattr(library, f"{name}Config")(vocab_size=TOKENS, **EXPORTED[name])
+    model, ids = LastHidden(getattr(library, f"{name}Model")(config).eval()), tokens()
+    with torch.no_grad():
+        exported = torch.export.export(model, (ids,)).module()
+        explained = fpga_dynamo.explain(exported, ids)
+        mine, theirs = torch.compile(exported, backend="fpga")(ids), model(ids)
+        exact = copy.deepcopy(model).double()(ids)
+    assert explained.pl_launches == 1
+    assert [node.op for graph in explained.graphs for node in graph.nodes if node.place == "PS"] == []
+    assert_close_to_eager((mine,), (theirs,), (exact,), FACTOR)
 
 
 @pytest.mark.parametrize("cache", [None, "static"])

@@ -30,7 +30,7 @@ def kernel(
     memory: Mapping[str, str] | None = None,
     xclbin: str | Path | None = None,
     driver: str | None = None,
-    device: int = 0,
+    device: int | str = 0,
     timeout: float = 60.0,
 ) -> Kernel:
     """A plain HLS kernel as a function of tensors, in eager mode and in ``torch.compile(backend="fpga")``.

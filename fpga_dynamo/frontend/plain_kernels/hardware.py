@@ -31,7 +31,7 @@ class Hardware:
         *,
         xclbin: Path | None,
         driver: str | None,
-        device: int,
+        device: int | str,
         cu: int,
         memory: Mapping[str, str],
     ) -> None:

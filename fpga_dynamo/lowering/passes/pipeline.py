@@ -1,6 +1,7 @@
 """ATen graph -> Program: the passes in the order that they run::
 
-    0. unsigned   bytes between operators of the emulator become unsigned                     (rewrite/unsigned.py)
+    0. spell      fake quantization becomes quantization; bytes between operators become
+                  unsigned, or for an engine signed                     (rewrite/fake_quantised.py, unsigned.py)
     1. normalise  small rewrites                                                              (rewrite/normalise.py)
     2. claim      patterns match nodes; every other node gets the reason for its fallback     (select/claim.py)
     3. partition  claimed groups become launches, the rest eager tasks                        (select/partition.py)
@@ -36,10 +37,11 @@ from fpga_dynamo.lowering.names import graph_name
 from fpga_dynamo.lowering.order import refuse_unknown
 from fpga_dynamo.lowering.passes.cores.emit import emit_segment
 from fpga_dynamo.lowering.passes.engine.launch import lower_on_engine
+from fpga_dynamo.lowering.passes.rewrite.fake_quantised import name_fake_quantization
 from fpga_dynamo.lowering.passes.rewrite.normalise import normalise
 from fpga_dynamo.lowering.passes.rewrite.sink import sink_views
 from fpga_dynamo.lowering.passes.rewrite.split_heads import split_heads
-from fpga_dynamo.lowering.passes.rewrite.unsigned import without_signs
+from fpga_dynamo.lowering.passes.rewrite.unsigned import with_signs, without_signs
 from fpga_dynamo.lowering.passes.select.claim import claim
 from fpga_dynamo.lowering.passes.select.partition import Partition, Segment, cores, partition
 from fpga_dynamo.lowering.patterns import Match
@@ -153,8 +155,8 @@ class Steps:
     plan: Callable[[GraphInfo, Options, Mistakes], Plan]
 
 
-CORES = Steps(rewrites=(without_signs, normalise, split_heads), plan=_plan_for_cores)
-ENGINE = Steps(rewrites=(normalise, sink_views), plan=_plan_for_engine)
+CORES = Steps(rewrites=(name_fake_quantization, without_signs, normalise, split_heads), plan=_plan_for_cores)
+ENGINE = Steps(rewrites=(name_fake_quantization, with_signs, normalise, sink_views), plan=_plan_for_engine)
 
 
 def _steps_of(target: Target) -> Steps:

@@ -34,11 +34,13 @@ def lstm_layer(
 ) -> Any:
     """x (steps, N, features), hidden and cell of N x hidden_size elements -> (all h, last h, last c, nothing).
 
+    Steps come first in x whatever `batch_first` says, which is the layer's argument and not the operator's.
+
     h' = s(o) tanh(c'), c' = s(f) c + s(i) tanh(g), where i, f, g, o are quarters of W x + b + V h + a. The fourth
     result is what a backward pass would need; so this is no decomposition while gradients are recorded.
     """
     steps = x.shape[0]
-    plain = mode == LSTM and num_layers == 1 and not batch_sizes and not batch_first
+    plain = mode == LSTM and num_layers == 1 and not batch_sizes
     if not plain or train or torch.is_grad_enabled() or x.dtype is not torch.float32 or not x.numel():
         return NotImplemented
     if not isinstance(steps, int) or steps > MOST_STEPS:

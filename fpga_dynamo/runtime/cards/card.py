@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import xclbin_build
+from fpga_dynamo.device_address import parse
 from fpga_dynamo.errors import DeviceError, XclbinError
 from fpga_dynamo.ir.target import Target, Windows
 from fpga_dynamo.options import Options
@@ -23,6 +24,7 @@ from fpga_dynamo.runtime.drivers import choose, select
 from fpga_dynamo.runtime.drivers.peers import behind_peers
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import ProcessingElement
+from xclbin_build import cache
 from xclbin_build import recipe as recipes
 from xclbin_build.progress import shown
 
@@ -54,6 +56,8 @@ class Card:
         self.device = device.context() if self.holds_several else device
         self.key = ("", index)  # driver and device, as options name them
         self.displaced = False
+        if hasattr(self.device, "on_lost"):  # a card server's: with the connection goes what is on the card
+            self.device.on_lost(self.displace)
         self._users: weakref.WeakSet[CardUser] = weakref.WeakSet()
         with utf8_path(path) as name:
             self.uuid = self.device.load_xclbin(name)
@@ -147,24 +151,31 @@ def open_card(options: Options) -> Card:
     with _lock:
         path = xclbin_path(options)
         target = read_target(path)
-        name = choose(options.driver, target.manifest["target"])
-        return _open_card(name, options.device, path, target)
+        return _open_card(*_place(options.driver, options.device, target), path, target)
 
 
-def open_beside(path: Path, driver: str | None, index: int) -> Card:
+def _place(driver: str | None, device: int | str, target: Target) -> tuple[str, int]:
+    """The name of the driver for an xclbin, and the index of the card, that the options 'driver' and 'device' say."""
+    if isinstance(device, str):
+        address = parse(device)
+        return address.driver, address.index
+    return choose(driver, target.manifest["target"]), device
+
+
+def open_beside(path: Path, driver: str | None, device: int | str) -> Card:
     """The card with the xclbin of a plain kernel, which leaves the xclbin of models where it is if the card can.
 
     Raises as :func:`open_card`.
     """
     with _lock:
         target = read_target(path)
-        name = choose(driver, target.manifest["target"])
+        name, index = _place(driver, device, target)
         selected = select(name)
-        if not hasattr(selected.device, "context"):
+        if not hasattr(selected.device(index), "context"):
             return _open_card(name, index, path, target)
         several = (name, index, target.uuid)
         card = _several.get(several) or _beside.get(several)
-        if card is None:
+        if card is None or card.displaced:
             card = Card(selected, index, path, target)
             card.key = (name, index)
         _beside[several] = card
@@ -196,7 +207,7 @@ def _open_card(name: str, index: int, path: Path, target: Target, former: Card |
     if card is not None and card.target.uuid == target.uuid and not card.displaced:
         return card
     several = (name, index, target.uuid)
-    if (kept := _several.get(several)) is not None:
+    if (kept := _several.get(several)) is not None and not kept.displaced:
         _cards[key] = kept
         return kept
     if card is not None and not card.holds_several:
@@ -214,16 +225,28 @@ def _open_card(name: str, index: int, path: Path, target: Target, former: Card |
 def xclbin_path(options: Options, isa: str | None = None) -> Path:
     """The xclbin of the options; built from their recipe and cached per user if they name none.
 
+    A card server that offers its own is asked for that, unless the options name a platform or recipe.
+
     isa: instruction set that its kernels are compiled for, by default as of ``xclbin_build.cached``.
     Raises :class:`XclbinError` if it cannot be built.
     """
     if options.xclbin is not None:
         return Path(options.xclbin)
+    if isinstance(options.device, str) and options.platform is None and options.recipe is None:
+        driver: Any = select(parse(options.device).driver)
+        offered: Path | None = driver.offered_xclbin(_place_of_offer)
+        if offered is not None:
+            return offered
     path = _built(options.recipe, options.platform, isa)
     if not path.exists():  # the cache may be deleted at any time
         _built.cache_clear()
         path = _built(options.recipe, options.platform, isa)
     return path
+
+
+def _place_of_offer(digest: str) -> Path:
+    """Where the xclbin of a card server is kept."""
+    return cache.folder("card-servers") / f"{digest}.xclbin"
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
+from fpga_dynamo.device_address import is_address
 from fpga_dynamo.errors import OptionError
 
 #: Driver name -> the module that implements it, imported on selection only.
@@ -128,11 +129,14 @@ def choose(wanted: str | None, target: str) -> str:
 
 
 def select(name: str) -> Driver:
-    """The driver of that name.
+    """The driver of that name, or of the card server at that address (without an index).
 
     Raises OptionError for an unknown name, and if the driver's module cannot be imported: `xrt` is there only where
     XRT's headers were when fpga_dynamo was installed, and pyxrt comes with AMD's XRT packages only.
     """
+    if is_address(name):
+        module = importlib.import_module("fpga_dynamo.runtime.drivers.remote.driver")
+        return cast(Driver, module.driver_at(name))
     if name not in DRIVERS:
         raise OptionError(f"unknown driver '{name}'; known are {', '.join(DRIVERS)}")
     try:

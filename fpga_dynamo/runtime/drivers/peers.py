@@ -16,9 +16,8 @@ from time import monotonic
 from typing import Any, cast
 
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.runtime.drivers import Driver
-from fpga_dynamo.runtime.drivers.status import refused
+from fpga_dynamo.runtime.drivers.status import RECORD_BYTES, refused
 
 Piece = tuple[int, int, int]
 """Host address, bytes, offset in a buffer."""
@@ -68,8 +67,8 @@ class PeerDriver:
 
     def clear_status(self, maps: PeerBuffer) -> None:
         """Of units that share the status record only one that does not succeed writes it."""
-        maps.write(bytes(BEAT_BYTES), 0)
-        maps.sync(self.inner.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, BEAT_BYTES, 0)
+        maps.write(bytes(RECORD_BYTES), 0)
+        maps.sync(self.inner.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, RECORD_BYTES, 0)
 
     @property
     def opened(self) -> PeerKernel:

@@ -34,6 +34,8 @@ def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model
     Raises EstimateError for a model that torch.export cannot export, or a file without inputs.
     """
     example = zoo.load(name, batch=batch)
+    if zoo.is_quantized(example.model):
+        return Model(name, capture(example.model, example.inputs), "of the model's file", example.batch)
     model = zoo.randomise_tokens(zoo.randomise_batch_norm(example.model))
     if data is None:
         calls: Sequence[Any] = [example.inputs, *(_redrawn(example.inputs) for _ in range(_RANDOM_CALLS - 1))]

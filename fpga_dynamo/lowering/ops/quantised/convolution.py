@@ -36,6 +36,7 @@ from fpga_dynamo.lowering.ops.quantised.packing import (
     ProductParameters,
     WeightLayout,
     Weights,
+    groups_joined,
     pack_int8_depthwise,
     pack_int8_weight,
     row_quads,
@@ -125,8 +126,7 @@ def _refuse_sizes(node: Node, weights: Weights, target: Target) -> str | None:
         return "a weight scale per input channel is not supported; use one per tensor or output channel"
     if is_depthwise(node) and rank < 3:
         return None
-    if groups > 1 and channels % QUAD:
-        return f"groups of {channels} channels are not supported; multiples of {QUAD} are"
+    channels *= groups_joined(groups, channels)
     if rank == 3 and groups > 1:
         return "grouped int8 3-D convolution is not supported"
     depth = align(channels * (kernel[2] if rank == 3 else 1), QUAD)
@@ -197,14 +197,15 @@ def _window(part: ImageConvolution) -> dict[str, Any]:
 
 def _emit(part: ImageConvolution, parameters: ProductParameters, shared: dict[str, Any], emitter: Emitter) -> None:
     in_channels, out_channels = part.shape.channels
-    groups = part.shape.groups
+    joined = groups_joined(part.shape.groups, in_channels)
+    groups, in_channels, out_channels = part.shape.groups // joined, joined * in_channels, joined * out_channels
     vectors = int8_panel_vectors(out_channels, emitter.target)
     rows, columns = part.shape.kernel
     quads = row_quads(columns, in_channels, part.shape.width.dilation)
     weights = parameters.weights.integers
     weight = emitter.pack(
         pack_int8_weight,
-        WeightLayout(groups, vectors, part.shape.form, columns, quads < columns * ceil_div(in_channels, QUAD)),
+        WeightLayout(groups, vectors, part.shape.form, columns, quads < columns * ceil_div(in_channels, QUAD), joined),
         [emitter.expression(weights)],
         groups * align(out_channels, VEC * vectors) * rows * quads * QUAD,
         f"{weights.name} [panel][k / 4][{VEC * vectors}][4]",

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from torch.fx import Node
 
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.quantised import DynamicScale, dequantized, dequantized_by_tensor
 from fpga_dynamo.lowering.ops.epilogue import bias_of
 from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
@@ -32,7 +32,7 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match[Intege
     integers, scale = found
     matrix = repeated_matrix(right)
     bias, after = operand(node, 0) if with_bias else None, cast("Sequence[Node]", ())
-    if graph.is_static(matrix):
+    if graph.is_static(matrix) and len(shape(matrix)) == 2:
         if bias is None:
             bias, after = _bias_behind(node, graph)
         end = _epilogue_of(after[-1] if after else node, scale, graph)

@@ -124,13 +124,18 @@ class UniformParameters:
 
 @dataclass(frozen=True)
 class WeightLayout:
-    """Settings of :func:`pack_int8_weight`. columns: of a kernel row. adjoin: columns are not rounded up to quads."""
+    """Settings of :func:`pack_int8_weight`.
+
+    groups: of the command. joined: groups of the convolution in each of these (:func:`groups_joined`). columns: of a
+    kernel row. adjoin: columns are not rounded up to quads.
+    """
 
     groups: int
     vectors: int
     form: Form
     columns: int
     adjoin: bool
+    joined: int = 1
 
 
 @dataclass(frozen=True)
@@ -176,7 +181,7 @@ def pack_int8_weight(settings: WeightLayout, weight: torch.Tensor) -> torch.Tens
     A kernel row has `columns` of all input channels, each column rounded up to whole quads unless they `adjoin`.
     """
     groups, width = settings.groups, VEC * settings.vectors
-    weight = formed(settings.form, weight)
+    weight = _join_groups(formed(settings.form, weight), groups * settings.joined, settings.joined)
     rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1, settings.columns)
     rows = rows.permute(0, 1, 3, 4, 2)
     if not settings.adjoin:
@@ -185,6 +190,23 @@ def pack_int8_weight(settings: WeightLayout, weight: torch.Tensor) -> torch.Tens
     rows = F.pad(rows, (0, -rows.shape[3] % QUAD, 0, 0, 0, -rows.shape[1] % width))
     split = rows.reshape(groups, -1, width, rows.shape[2], rows.shape[3] // QUAD, QUAD)
     return split.permute(0, 1, 3, 4, 2, 5).contiguous().flatten()
+
+
+def groups_joined(groups: int, channels: int) -> int:
+    """How many groups of so many input channels a command computes as one, since a group begins with a quad."""
+    if groups == 1:
+        return 1
+    counts = (n for n in range(1, groups) if groups % n == 0 and n * channels % QUAD == 0)
+    return next(counts, groups)
+
+
+def _join_groups(weight: torch.Tensor, groups: int, joined: int) -> torch.Tensor:
+    """Weights [output channel][input channel][...] of groups, for so many groups as one: zeros between the groups."""
+    if joined == 1:
+        return weight
+    each = weight.reshape(groups // joined, joined, weight.shape[0] // groups, 1, weight.shape[1], -1)
+    own = torch.eye(joined, dtype=weight.dtype).reshape(joined, 1, joined, 1, 1)
+    return (each * own).reshape(weight.shape[0], joined * weight.shape[1], *weight.shape[2:])
 
 
 def pack_int8_depthwise(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, is_view, value
 from fpga_dynamo.ir.quantised import quantizes
 from fpga_dynamo.ir.sizes.size import Size
+from fpga_dynamo.lowering.passes.rewrite.checks import drop_checks
 from fpga_dynamo.lowering.passes.rewrite.embeddings import gather_integers
 from fpga_dynamo.lowering.passes.rewrite.qparams import open_choices
 from fpga_dynamo.lowering.passes.rewrite.quantised import hoist_scales
@@ -21,6 +22,7 @@ from fpga_dynamo.lowering.passes.rewrite.scalar_operands import convert_scalar_o
 
 def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
     """Rewrites the graph in place. static_inputs: positions of parameters and buffers among the placeholders."""
+    drop_checks(module)
     for node in list(module.graph.nodes):
         if _is_empty_item(node):
             _replace_by_empty(module, node)
@@ -29,6 +31,8 @@ def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
         elif _is_the_same_to_quantisers(node):
             node.replace_all_uses_with(node.all_input_nodes[0])
             module.graph.erase_node(node)
+        elif node.target is aten.cat.default:
+            _leave_out_empty_parts(module, node)
         elif _moves_nothing(node):
             node.target, node.args, node.kwargs = aten.clone.default, (node.args[0],), {}
     convert_scalar_operands(module)
@@ -49,6 +53,37 @@ def _moves_nothing(node: Node) -> bool:
     return all(isinstance(n, int) and n == 0 for n in by)
 
 
+def _leave_out_empty_parts(module: GraphModule, cat: Node) -> None:
+    """Joins parts that have elements alone: the first update of a cache joins its keys to none.
+
+    A part without elements may still decide the dtype of the result; then it stays.
+    """
+    parts: Any = cat.args[0]
+    fakes = [value(part) for part in parts]
+    full = [part for part, fake in zip(parts, fakes, strict=True) if not _has_no_elements(fake)]
+    dtype = value(cat).dtype
+    if len(full) == len(parts) or not full or any(value(part).dtype is not dtype for part in full):
+        return
+    if len(full) > 1:
+        cat.args = (full, *cat.args[1:])
+    else:
+        cat.target, cat.args, cat.kwargs = aten.clone.default, (full[0],), {}
+        if not _same_strides(value(full[0]), value(cat)):
+            cat.kwargs = {"memory_format": torch.contiguous_format}
+    for part in set(parts) - set(full):
+        if not part.users and part.op == "call_function":
+            module.graph.erase_node(part)
+
+
+def _has_no_elements(fake: torch.Tensor) -> bool:
+    return any(isinstance(size, int) and size == 0 for size in fake.shape)
+
+
+def _same_strides(one: torch.Tensor, other: torch.Tensor) -> bool:
+    pairs = zip(one.shape, one.stride(), other.stride(), strict=True)
+    return all(a == b for size, a, b in pairs if size != 1)
+
+
 def _is_the_same_to_quantisers(node: Node) -> bool:
     """Whether it only gives dimensions of size 1 other strides, as pooling of channels-last images to one pixel does.
 
@@ -60,7 +95,7 @@ def _is_the_same_to_quantisers(node: Node) -> bool:
     return (
         before.shape == after.shape
         and before.storage_offset() == after.storage_offset()
-        and all(a == b for n, a, b in zip(after.shape, before.stride(), after.stride(), strict=True) if n != 1)
+        and _same_strides(after, before)
         and all(quantizes(user) is not None for user in node.users)
     )
 

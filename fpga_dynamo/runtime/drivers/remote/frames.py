@@ -1,0 +1,102 @@
+"""Frames of the card server's protocol.
+
+A frame is a prefix of 16 bytes (magic, bytes of the head, bytes of the payload; little-endian), a head of JSON, and a
+payload of raw bytes. A request has the name of an operation under "op"; an answer has what was asked for, or a kind of
+error under "error" and its sentence under "text".
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import Buffer
+
+from fpga_dynamo.errors import DeviceError
+
+PROTOCOL = 1
+"""Version of the operations and of their fields; the two ends must have the same."""
+MOST_HEAD = 1 << 20
+MOST_PAYLOAD = 64 << 20
+"""Bytes of a request's payload; what is larger is sent in several requests."""
+MOST_GREETING = 1 << 12
+"""Bytes of a head before the token has been proved; there is no payload then."""
+GREETING_SECONDS = 10.0
+
+_MAGIC = b"FDcs"
+_PREFIX = struct.Struct("<4sIQ")
+_JOINED = 1 << 16
+"""Bytes up to which a frame is one write."""
+_TLS_ALERT = b"\x15\x03"
+
+_QUIET_S, _PROBE_S, _PROBES = 10, 5, 3
+_UNANSWERED_MS = 1000 * (_QUIET_S + _PROBE_S * _PROBES)
+"""A peer that the network no longer reaches is given up after this time."""
+
+
+class FrameError(DeviceError):
+    """What came is no frame, or the peer has closed the connection."""
+
+
+def prepare(connection: socket.socket) -> None:
+    """No delay of small frames, and an end to connections whose peer has vanished."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _QUIET_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
+
+
+def send(connection: socket.socket, head: dict[str, Any], payload: Sequence[Buffer] = ()) -> None:
+    """Sends a frame. Raises OSError if the connection does not allow it."""
+    text = json.dumps(head, separators=(",", ":")).encode()
+    views = [memoryview(piece).cast("B") for piece in payload]
+    nbytes = sum(view.nbytes for view in views)
+    begin = _PREFIX.pack(_MAGIC, len(text), nbytes) + text
+    if nbytes <= _JOINED:
+        connection.sendall(b"".join([begin, *views]))
+        return
+    connection.sendall(begin)
+    for view in views:
+        connection.sendall(view)
+
+
+def receive_head(connection: socket.socket, most_head: int, most_payload: int) -> tuple[dict[str, Any], int]:
+    """The next frame's head, and the bytes of the payload that follows.
+
+    Raises FrameError for what is no frame, is larger than allowed, or ends too early; OSError as `recv`.
+    """
+    prefix = bytearray(_PREFIX.size)
+    receive_into(connection, memoryview(prefix))
+    magic, head_bytes, payload_bytes = _PREFIX.unpack(prefix)
+    if magic != _MAGIC:
+        if prefix.startswith(_TLS_ALERT):
+            raise FrameError("the peer speaks TLS: its address begins with tls://")
+        raise FrameError(f"the peer does not speak the protocol of a card server: it sent {bytes(magic)!r}")
+    if head_bytes > most_head or payload_bytes > most_payload:
+        raise FrameError(
+            f"a frame has a head of {head_bytes} and a payload of {payload_bytes} bytes, of at most {most_head} and "
+            f"{most_payload}"
+        )
+    text = bytearray(head_bytes)
+    receive_into(connection, memoryview(text))
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FrameError("the head of a frame is no JSON") from error
+    if not isinstance(head, dict):
+        raise FrameError("the head of a frame is no JSON object")
+    return head, payload_bytes
+
+
+def receive_into(connection: socket.socket, view: memoryview) -> None:
+    """Fills a view. Raises FrameError if the connection ends before."""
+    while view.nbytes:
+        received = connection.recv_into(view)
+        if received == 0:
+            raise FrameError("the peer closed the connection")
+        view = view[received:]

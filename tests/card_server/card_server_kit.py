@@ -1,0 +1,102 @@
+"""Card servers of tests, each a process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fpga_dynamo.runtime.drivers.remote.driver import RemoteDriver
+from tests.driver.xrt_kit import ROOT, environment
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+WITHOUT_TORCH = (
+    "import sys; sys.modules['torch'] = None\n"
+    "from fpga_dynamo.tools.cli import main; sys.exit(main(['card-server', *sys.argv[1:]]))"
+)
+"""The command on a machine without torch."""
+
+
+@dataclass
+class Served:
+    """A server that runs. address: without the index of a card."""
+
+    process: subprocess.Popen[str]
+    address: str
+    token_file: Path
+    log: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rsplit(":", 1)[1])
+
+    def device(self, index: int = 0) -> str:
+        """The value of option 'device'."""
+        return f"{self.address}/{index}?token-file={self.token_file}"
+
+    @property
+    def driver(self) -> str:
+        return f"{self.address}?token-file={self.token_file}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+
+
+def write_token(folder: Path, content: str = TOKEN, name: str = "token") -> Path:
+    """A token file that nobody else can read."""
+    path = folder / name
+    path.touch(mode=0o600)
+    path.write_text(content + "\n")
+    return path
+
+
+@contextlib.contextmanager
+def serving(
+    folder: Path, *options: str, port: int = 0, driver: str = "emulated", prefix: Sequence[str] = (), host: str = ""
+) -> Iterator[Served]:
+    """A server in a process of its own, until the end of the block, when it must end by itself."""
+    token_file = folder / "token"
+    if not token_file.exists():
+        write_token(folder)
+    log = folder / "server.log"
+    command = [*prefix, sys.executable, "-c", WITHOUT_TORCH, "--listen", f"{host or '127.0.0.1'}:{port}"]
+    kind = {"emulated": "emulated", "pyxrt": "pyxrt"}.get(driver, "xrt")
+    command += ["--token-file", str(token_file), "--driver", kind, *options]
+    with log.open("ab") as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
+            env=environment(driver), start_new_session=True,
+        )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("ready on "), log.read_text()
+        yield Served(process, line.split()[2].removesuffix(":"), token_file, log)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, log.read_text()
+        assert "Traceback" not in log.read_text()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def status(server: Served) -> dict[str, int]:
+    """What the server holds, the client that asks included."""
+    return RemoteDriver(server.driver).status()
+
+
+def wait_until_empty(server: Served) -> None:
+    """Waits until no client but this one has anything."""
+    end = time.monotonic() + 20
+    while (found := status(server))["buffers"] or found["bytes"]:
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
