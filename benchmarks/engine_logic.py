@@ -31,7 +31,7 @@ _LEAST = 0.01
 _OTHERS: dict[str, tuple[tuple[str, int, int, int, dict[str, bool]], ...]] = {
     # array, lanes, port_bits, vector_lanes, and what is not the default
     "int8": (
-        ("2x16x16", 32, 128, 16, {"row_sums": False, "partial_sums": False}),
+        ("2x16x16", 32, 128, 16, {"row_sums": False, "partial_sums": False, "casts": False}),
         ("12x16x16", 16, 128, 4, {"gather": False}),
     ),
     "bfloat16": (("2x16x8", 32, 512, 8, {}),),
@@ -50,7 +50,7 @@ _OF_PROCESS = {
     "epilogue": ("pixels", "words", "blocks", "partial_sums", "function_lanes"),
     "store": ("blocks", "words", "vector"),
 }
-_OF_VECTOR = ("vector", "vector_lanes", "gather")
+_OF_VECTOR = ("vector", "vector_lanes", "gather", "casts")
 
 _RESOURCES = ("dsp", "bram36", "lut", "ff")
 

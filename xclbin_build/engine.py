@@ -17,6 +17,7 @@ The keys of `[kernel.engine]`, each with an example:
 * `row_sums = true`: whether a feature map as second operand (attention's keys and values) may have a zero point
 * `partial_sums = true`: whether layers that exceed the memories are cut into several commands
 * `gather = true`: whether the vector side of an int8 engine copies words of feature maps in any order
+* `casts = true`: whether that vector side quantizes float32 inputs and scales int8 results; else the host does
 * `activations = true`: whether a bfloat16 engine applies functions such as SiLU by table; int8 always does
 """
 
@@ -31,7 +32,7 @@ from .toml_table import Table
 
 KEYS = (
     "engine", "element", "lanes", "window", "weights", "tiles", "taps", "port_bits", "storage",
-    "vector_lanes", "vector_depth", "vector_blocks", "gather", "row_sums", "partial_sums",
+    "vector_lanes", "vector_depth", "vector_blocks", "gather", "casts", "row_sums", "partial_sums",
     "activations",
 )  # fmt: skip
 OPCODES = ("mac", "vector")
@@ -65,6 +66,7 @@ class Engine:
     partial_sums: bool = True
     activations: bool = True
     gather: bool = False
+    casts: bool = False
 
     @property
     def opcodes(self) -> tuple[str, ...]:
@@ -152,6 +154,9 @@ def parse(table: Table) -> Engine:
     gather = table.get("gather", bool, gathers)
     if gather and not gathers:
         raise RecipeError(f"{table.where}: 'gather' requires int8 and a vector side; leave it out.")
+    casts = table.get("casts", bool, gathers)
+    if casts and not gathers:
+        raise RecipeError(f"{table.where}: 'casts' requires int8 and a vector side; leave it out.")
     sizes = {"weights": 1024, "tiles": 64, "taps": 128, "vector_depth": 512, "vector_blocks": 32}
     for name, default in sizes.items():
         sizes[name] = table.get(name, int, default)
@@ -161,4 +166,5 @@ def parse(table: Table) -> Engine:
         pixels, out_channels, in_channels, element, lanes, window, sizes["weights"], sizes["tiles"], sizes["taps"],
         port_bits // 8, storage == "uram", vector_lanes, sizes["vector_depth"], sizes["vector_blocks"],
         table.get("row_sums", bool, True), table.get("partial_sums", bool, True), activations, gather,
+        casts,
     )  # fmt: skip

@@ -68,6 +68,7 @@ class Engine:
     partial_sums: bool = True
     activations: bool = False
     gather: bool = False
+    casts: bool = False
 
 
 Index = Annotated[int, Range(0, 2**16)]

@@ -18,16 +18,20 @@ from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 Emit = Callable[[Match, EngineEmitter], Sequence[View]]
-"""Writes the commands of a match and returns the views of its outputs, in order. Raises RefusedError for what an engine
-of the emitter's sizes cannot do."""
+"""Writes the commands of a match and returns the views of its outputs, in order, or none where each reader has its own.
+Raises RefusedError for what an engine of the emitter's sizes cannot do."""
 
 
 @dataclass(frozen=True)
 class EnginePattern:
-    """A pattern, of the cores or of the engine alone, and how the engine computes its matches."""
+    """A pattern, of the cores or of the engine alone, and how the engine computes its matches.
+
+    last: it matches a cast between host and engine, if no other pattern matches that.
+    """
 
     pattern: Pattern
     emit: Emit
+    last: bool = False
 
 
 def engine_only(

@@ -19,6 +19,7 @@ from fpga_dynamo.lowering.ops.convolution import convolution, gradient
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles
 from fpga_dynamo.lowering.ops.engine.floats import attention as engine_attention
 from fpga_dynamo.lowering.ops.engine.floats import factors, maps, products, rows
+from fpga_dynamo.lowering.ops.engine.int8 import casts as engine_casts
 from fpga_dynamo.lowering.ops.engine.int8 import channels, moves, multiply, norm, resize, vector_norms, vector_side
 from fpga_dynamo.lowering.ops.engine.int8 import convolution as engine_convolution
 from fpga_dynamo.lowering.ops.engine.int8 import elementwise as engine_elementwise
@@ -92,6 +93,7 @@ ENGINE_INT8: tuple[EnginePattern, ...] = (
     *engine_elementwise.PATTERNS,
     *engine_convolution.PATTERNS,
     *resize.PATTERNS,
+    *engine_casts.PATTERNS,
 )
 """What an int8 engine computes."""
 

@@ -70,9 +70,13 @@
 #ifndef ENGINE_GATHER
 #define ENGINE_GATHER 1  // of int8: whether words of maps are copied in any order
 #endif
+#ifndef ENGINE_CASTS
+#define ENGINE_CASTS 1  // of int8: whether maps of float32 become int8 ones, and the other way
+#endif
 // 0 lanes: the engine has no vector side.
 #define ENGINE_HAS_VECTOR (ENGINE_VECTOR_LANES > 0)
 #define ENGINE_HAS_GATHER (ENGINE_GATHER && ENGINE_HAS_VECTOR && ENGINE_ELEMENT == 0)
+#define ENGINE_HAS_CASTS (ENGINE_CASTS && ENGINE_HAS_VECTOR && ENGINE_ELEMENT == 0)
 #define ENGINE_FUNCTIONS (ENGINE_ELEMENT == 1 && ENGINE_ACTIVATIONS)
 // Results of bfloat16 operands may stay float32 on their way to the vector side (MAC_WIDE, VECTOR_WIDE).
 #define ENGINE_WIDE (ENGINE_ELEMENT == 1 && ENGINE_HAS_VECTOR)

@@ -7,13 +7,13 @@ namespace engine {
 // Bits of what a command counts, without a sign; check.hpp refuses what has more. Registers and adders are as wide as that.
 constexpr int SMALL_BITS = 12;                                 // kernels, strides, heads, images, taps
 constexpr int SIZE_BITS = 20;                                  // rows and columns of a map, bands, channels of a group
-constexpr int PIXEL_BITS = 26;                                 // pixels of a map
-constexpr int ELEMENT_BITS = 30;                               // elements of a plane
+constexpr int PIXEL_BITS = 23;                                 // pixels of a map
+constexpr int ELEMENT_BITS = 27;                               // elements of a plane
 constexpr int STEP_BITS = 14;                                  // steps of a tile, groups of a band
 constexpr int POSITION_BITS = 17;                              // positions in the window
 constexpr int BLOCK_BITS = 14;                                 // blocks of channels, tiles
-constexpr int LOAD_BITS = 24;                                  // windows or sets that a head loads
-constexpr int COMMAND_BITS = 20;                               // commands of a list
+constexpr int LOAD_BITS = 20;                                  // windows or sets that a head loads
+constexpr int COMMAND_BITS = 16;                               // commands of a list
 constexpr int LINE_SHIFT = BEAT == 4 ? 2 : BEAT == 2 ? 1 : 0;  // pixels of a line
 
 // Counters and other numbers of few bits. They have a sign more than they need, so that differences of two are numbers, too.

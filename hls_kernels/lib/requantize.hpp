@@ -78,6 +78,13 @@ inline int32_t requantize_clamp(int32_t x, int32_t low, int32_t high) {
     return below ? least : above ? most : requantize_narrow<10>(x);
 }
 
+// The same to the limits of int8, which what is above their bits tells.
+inline int32_t requantize_clamp_int8(int32_t x) {
+#pragma HLS inline
+    const int32_t above = x >> 7;
+    return above == 0 || above == -1 ? requantize_narrow<8>(x) : x < 0 ? -128 : 127;
+}
+
 // sum * scale. Beyond 2^13 LSB it is that bound: nothing that is added to it can bring the result back within 8 bits.
 // BITS: of the product, sign included.
 // \tparam BITS Bits that the result is cut to.
@@ -106,11 +113,13 @@ requantize_fixed requantize_product(int32_t sum, int32_t scale) {
 // at its end, which is 1 on the other side.
 inline int32_t requantize_nearest(const requantize_fixed& y, int32_t zero) {
 #pragma HLS inline
-    const int32_t whole = requantize_narrow<16>(static_cast<int32_t>(y.units >> REQUANTIZE_FRACTION));
+    const int32_t whole = static_cast<int32_t>(y.units >> REQUANTIZE_FRACTION);
     const bool half = (y.units >> (REQUANTIZE_FRACTION - 1) & 1) != 0;
     const bool more = y.cut || (y.units & ((1 << (REQUANTIZE_FRACTION - 1)) - 1)) != 0;
-    const int32_t carry = half && (more || (whole & 1)) ? 1 : 0;
-    return ((whole * 2 | carry) + (requantize_narrow<10>(zero) * 2 | 1)) >> 1;
+    const uint32_t carry = static_cast<uint32_t>(half) & static_cast<uint32_t>(more || (whole & 1) != 0);
+    // Cut to its width with the carry, or compilers add that apart.
+    const int32_t doubled = requantize_narrow<17>(static_cast<int32_t>(static_cast<uint32_t>(whole) << 1 | carry));
+    return (doubled + (requantize_narrow<10>(zero) * 2 | 1)) >> 1;
 }
 
 // (x - zero) * factor, of 8-bit x with or without a sign.
@@ -130,7 +139,7 @@ int32_t requantize_with(int32_t sum, const requantize_channel& channel, int32_t 
     requantize_fixed y = requantize_product(corrected, channel.scale);
     y.units += channel.bias;
     if (t.middle) {
-        const int32_t middle = middle_of(requantize_clamp(requantize_nearest(y, t.middle_zero), -128, 127));
+        const int32_t middle = middle_of(requantize_clamp_int8(requantize_nearest(y, t.middle_zero)));
         y.units = requantize_added(middle, t.middle_zero, t.middle_factor);
         y.cut = false;
     }

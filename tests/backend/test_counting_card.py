@@ -108,7 +108,7 @@ def test_each_of_many_sizes_has_a_launch_of_its_own() -> None:
         assert torch.equal(run(x), model(x))
         after = fpga_dynamo.stats()
         assert after["pl_launches"] - before["pl_launches"] == 1
-        assert after["ps_nodes"] - before["ps_nodes"] == 2  # the bytes in, and the floats out
+        assert after["ps_nodes"] - before["ps_nodes"] == 0
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_traces_show_card_time(tmp_path: Path) -> None:
     assert launch.stop - launch.start == pytest.approx(cycles / 300e6, rel=1e-3)
     assert launch.arguments["card_ms"] == pytest.approx(cycles / 300e3)
     commands = recorder.commands
-    assert [command.name for command in commands] == ["mac"] * 6
-    assert [command.arguments["layer"] for command in commands][:3] == ["first.0", "depthwise", "narrow"]
+    assert [command.name for command in commands] == ["vector", *["mac"] * 6, "vector"]
+    assert [command.arguments["layer"] for command in commands][1:4] == ["first.0", "depthwise", "narrow"]
     assert sum(command.stop - command.start for command in commands) == pytest.approx(cycles / 300e6, rel=0.02)
     assert all(launch.start <= command.start < command.stop <= launch.stop + 1e-9 for command in commands)
     assert launch.arguments["simulated_s"] > 10 * cycles / 300e6
@@ -214,7 +214,7 @@ def test_what_stays_on_the_host_says_why() -> None:
     found = fpga_dynamo.explain(quantised(Upsampled(), x), x, options=options())
     left = {node.op: node.how for node in found.graphs[0].nodes if node.place == "PS" and node.macs}
     assert list(left) == ["aten.convolution.default"] and "transposed convolution" in left.popitem()[1]
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="the host rounds its input") as error:
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="transposed convolution") as error:
         compiled(quantised(Upsampled(), x), strict=True)(x)
     assert isinstance(error.value.inner_exception, NotLoweredError)
 

@@ -75,6 +75,13 @@ MUTATIONS = {
     "once and again": Mutation("vector/gather.hpp", "last_ ? once_ : next_is_last", "next_is_last"),
     "run of one word": Mutation("vector/gather.hpp", "begins = left == words_t(1);", "begins = left == words_t(2);"),
     "lines of a constant": Mutation("vector/move.hpp", "if (constant) at +=", "if (false) at +="),
+    "a tie": Mutation("vector/cast_numbers.hpp", "more || halves[1]", "true"),
+    "bits behind a half": Mutation("vector/cast_numbers.hpp", "(mantissa & 0x3fff) != 0 || ", ""),
+    "numbers below a half": Mutation("vector/cast_numbers.hpp", "small ? ap_uint<9>(0) :", ""),
+    "no number": Mutation("vector/cast_numbers.hpp", "bits << 1 > 0xff000000u ? int8_t(0) :", ""),
+    "zero point of dequantize": Mutation("vector/cast_numbers.hpp", "x - ap_int<9>(c.input_zero)", "x"),
+    "zero point of quantize": Mutation("vector/cast_numbers.hpp", "ap_int<12>(zero) << 1 | 1", "1"),
+    "a quarter of a word": Mutation("vector/cast.hpp", "if (q == turn) whole", "if (q == 0) whole"),
     "the CPU's rows": Mutation("vector/plan.hpp", "row * (c.row - of_input)", "row * of_input"),
     "the CPU's sum": Mutation("vector/cpu.hpp", "smaller((line + 1) * BEAT, c_.pixels)", "(line + 1) * BEAT"),
 }  # fmt: skip
@@ -131,13 +138,14 @@ def test_the_command_is_the_kernel_s_record() -> None:
 @pytest.mark.extended
 def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
     """Of commands alone: (operation, heads, pixels, channels, lines of a group)."""
-    sizes = EngineSizes(2, 16, vector_lanes=8, vector_depth=2048, vector_blocks=64, gather=True)
+    sizes = EngineSizes(2, 16, vector_lanes=8, vector_depth=2048, vector_blocks=64, gather=True, casts=True)
     options = {"VECTOR_LANES": 8, "VECTOR_DEPTH": 2048, "VECTOR_BLOCKS": 64}
     program = compile_bench(tmp_path, options, sanitized=False, counting=True, source="vector/tb/count.cpp")
     shapes: list[tuple[int, ...]] = [(0, 12, 128, 128, 32), (0, 1, 196, 196, 16), (0, 3, 7, 100, 2)]
     shapes += [(1, 1, 128, 768, 8), (2, 1, 3136, 64, 32)]
     shapes += [(4, 4, 3136, 16, 64), (4, 16, 98, 16, 64), (4, 1, 200, 16, 8), (6, 4, 3136, 16, 64), (6, 1, 50, 16, 8)]
     shapes += [(5, 4, 3136, 16, 64, 7), (5, 4, 784, 16, 64, 1), (5, 2, 3136, 16, 64, 56), (5, 12, 49, 16, 64, 49)]
+    shapes += [(8, 1, 12544, 16, 64), (8, 4, 784, 16, 64), (8, 1, 800, 16, 8), (9, 1, 784, 16, 64), (9, 4, 63, 16, 8)]
     shapes += [(5, 64, 16, 16, 64, 16), (7, 4, 784, 16, 64, 1), (7, 64, 32, 16, 64, 16), (7, 12, 208, 16, 64, 16)]
     for operation, heads, pixels, channels, lines, *words in shapes:
         sizes_of = [str(n) for n in (operation, heads, pixels, channels, lines, *words)]
@@ -151,6 +159,9 @@ def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
         )
         if interleaves:
             command = replace(interleaved(pixels, pixels, (1, 1)), heads=(1, heads), group_lines=lines)
+        elif command.casts:
+            wide = (4 * pixels, pixels) if operation == VectorOperation.QUANTIZE else (pixels, 4 * pixels)
+            command = replace(command, taken=(wide[0], 0), pixels=wide[1])
         elif words:
             command = replace(command, runs=-(-pixels // words[0]), taken=(2 * pixels, 0))
         assert abs(vector_cycles(command, sizes, MemoryTiming(1e6, 60, 60)) / counted - 1) < 0.05, sizes_of

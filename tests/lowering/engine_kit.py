@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from fpga_dynamo.codegen.engine.commands import Emitted
 from fpga_dynamo.codegen.engine.target import EngineTarget
+from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.frontend.capture import Captured, capture
 from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate import hardware
@@ -49,6 +52,11 @@ def lowered(model: nn.Module, *inputs: Any, scales: Any = "pow2") -> tuple[Engin
     converted = quantize(model.eval(), [inputs], scales=scales, bias="int32", progress=False)
     captured = capture(converted, inputs)
     return lower_for_engine(captured.module, little(), captured.static), captured
+
+
+def computing(launch: Sequence[Emitted]) -> list[Emitted]:
+    """The commands of a launch but the casts at its borders."""
+    return [e for e in launch if not (isinstance(e.command, VectorCommand) and e.command.casts)]
 
 
 def apart(program: EngineProgram, captured: Captured) -> dict[str, tuple[int, int, int]]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine import reorder
 from fpga_dynamo.codegen.engine.command import MacCommand
-from tests.lowering.engine_kit import apart, lowered
+from tests.lowering.engine_kit import apart, computing, lowered
 from tests.lowering.test_engine_lowering import left_of
 
 
@@ -112,7 +112,7 @@ def test_whole_blocks_are_written_to_their_place() -> None:
     torch.manual_seed(1)
     program, _ = lowered(_Joined(16, 32, 8), torch.randn(1, 3, 6, 7))
     assert "channels_int8" not in program.taken.values()
-    commands = [e.command for launch in program.lists.launches for e in launch]
+    commands = [e.command for launch in program.lists.launches for e in computing(launch)]
     assert len([c for c in commands if isinstance(c, MacCommand)]) == len(commands) == 5
 
 

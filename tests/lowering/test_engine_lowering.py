@@ -19,6 +19,7 @@ from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.ir.target import Platform
 from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
+from tests.lowering.engine_kit import computing
 
 CARD = Platform("card", 300e6, 60e-6, 12e9, 100e9, 10e9, 4e-6)
 ENGINE = EngineTarget("test", EngineSizes(8, 32, vector_depth=4096), MemoryTiming(0.93, 70, 70), CARD)
@@ -33,7 +34,7 @@ def lowered(model: nn.Module, *inputs: Tensor, engine: EngineTarget = ENGINE) ->
 
 def only_launch(program: EngineProgram) -> list[Emitted]:
     (launch,) = program.lists.launches
-    return launch
+    return computing(launch)
 
 
 def products(launch: Sequence[Emitted]) -> list[MacCommand]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.program import lower_for_engine, target_of
 from tests.lowering.test_engine_lowering import CARD, ENGINE, Joined, Residual
 
+CASTS = replace(ENGINE, sizes=replace(ENGINE.sizes, casts=True))
 NO_VECTORS = EngineTarget("test", EngineSizes(8, 32, vector_lanes=0), MemoryTiming(0.93), CARD)
 
 
@@ -42,6 +44,8 @@ def _encoder() -> nn.Module:
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], EngineTarget, int]] = {
     "one launch": (Residual, (1, 3, 33, 35), ENGINE, 1),
     "a concatenation": (lambda: Joined((24, 16)), (1, 16, 12, 12), ENGINE, 1),
+    "casts": (Residual, (1, 3, 33, 35), CASTS, 1),
+    "casts of parts": (lambda: Parts((7, 33)), (1, 3, 6, 5), CASTS, 1),
     "several launches": (_encoder, (1, 21, 64), NO_VECTORS, 3),
     "parts read in another order": (lambda: Parts((7, 33)), (1, 3, 6, 5), ENGINE, 1),
     "three parts": (lambda: Parts((5, 9, 20)), (1, 3, 6, 5), ENGINE, 1),

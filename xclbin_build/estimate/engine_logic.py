@@ -35,6 +35,7 @@ def sizes(engine: Engine) -> dict[str, float]:
         "vector": engine.vector_lanes > 0,
         "vector_lanes": engine.vector_lanes,
         "gather": engine.gather,
+        "casts": engine.casts,
         "row_sums": engine.row_sums,
         "partial_sums": engine.partial_sums,
         "activations": engine.activations and engine.element != "int8",

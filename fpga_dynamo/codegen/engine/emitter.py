@@ -12,21 +12,20 @@ from fpga_dynamo.codegen import views
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS_FIRST, IMAGE, PIXEL
 from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, arguments, aten, is_view, shape, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
-from fpga_dynamo.ir.view import View
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale
+from fpga_dynamo.ir.view import Buffer, View
 
-from .copies import CopyEmitter
+from .casts import CastEmitter
 from .gather import ConstantLayout, pack_constant
 from .maps import Map, MapImages, RefusedError, as_map, dense_view
 from .sizes import CHANNELS, LINE_BYTES
 from .target import EngineTarget
 
 
-class EngineEmitter(CopyEmitter):
+class EngineEmitter(CastEmitter):
     """Builds the command lists of a graph.
 
-    is_given: whether the host writes a node's value before a launch.
-    given: the maps that the host writes, by node and number of adjacent channels (below 0 for patches).
+    host_gives: whether the host writes a node's value before a launch.
     placements: the part of another map to which a node's value is written.
     """
 
@@ -34,7 +33,9 @@ class EngineEmitter(CopyEmitter):
         super().__init__(graph, engine)
         self.placements: dict[Node, View] = {}
         self.given: dict[tuple[Node, int], Map] = {}
-        self.is_given = is_given
+        self.rounded: dict[Node, Scale] = {}
+        self.host_gives = is_given
+        self._asked: dict[tuple[Node, int], Map] = {}
         self._values: dict[Node, Any] = {}
 
     def view(self, node: Node) -> View:
@@ -60,6 +61,10 @@ class EngineEmitter(CopyEmitter):
         found = self._values[node]
         assert isinstance(found, View), f"{node} is a tuple"
         return found
+
+    def is_given(self, node: Node) -> bool:
+        """Whether a node's value is there in any order that a reader asks for."""
+        return node in self.rounded or self.host_gives(node)
 
     def define(self, node: Node, view: View) -> None:
         """States where the value of `node` lies."""
@@ -93,17 +98,21 @@ class EngineEmitter(CopyEmitter):
 
     def _given_view(self, node: Node) -> View:
         size = shape(node)
-        if len(size) > 2 and _is_read_as(node, aten.bmm.default, aten.baddbmm.default):  # a map for each head
+        found: Buffer
+        if value(node).dtype is torch.float32 and not self.sizes.is_float:
+            found = Map(*as_map(size), self.sizes, node.name, wide=True)
+            view = dense_view(found, size)
+        elif len(size) > 2 and _is_read_as(node, aten.bmm.default, aten.baddbmm.default):  # a map for each head
             view = self.split_heads(size, node.name)
             found = view.buffer
-            assert isinstance(found, Map)
         elif len(size) == 3 and _is_read_as(node, aten.convolution.default):
             found = Map(size[0], size[2], size[1], self.sizes, node.name, channels_first=True)
             view = View(found, tuple(size), CHANNELS_FIRST)
         else:
             found = Map(*as_map(size), self.sizes, node.name)
             view = dense_view(found, size)
-        self.given[node, CHANNELS] = found
+        assert isinstance(found, Map)
+        self.give(node, found, CHANNELS)
         return view
 
     def folded(self, node: Node, pixel_channels: int) -> Map | None:
@@ -112,11 +121,12 @@ class EngineEmitter(CopyEmitter):
             return None
         size, key = shape(node), (node, pixel_channels)
         images, pixels, channels = as_map((*size[:2], 1, size[-1]) if len(size) == 3 else size)
-        if key not in self.given:
-            self.given[key] = Map(
+        if key not in self._asked:
+            self._asked[key] = found = Map(
                 images, pixels, channels, self.sizes, node.name, pixel_channels, channels_first=len(size) == 3
             )
-        return self.given[key]
+            self.give(node, found, key[1])
+        return self._asked[key]
 
     def patches(self, node: Node, patch: tuple[int, int]) -> MapImages | None:
         """The image that the host writes for `node` with patches of pixels as channels; None if a command writes it."""
@@ -124,10 +134,11 @@ class EngineEmitter(CopyEmitter):
             return None
         images, channels, height, width = shape(node)
         rows, columns, key = height // patch[0], width // patch[1], (node, -(patch[0] << 16 | patch[1]))
-        if key not in self.given:
+        if key not in self._asked:
             of_pixel = channels * patch[0] * patch[1]
-            self.given[key] = Map(images, rows * columns, of_pixel, self.sizes, node.name, patch=patch)
-        found = self.given[key]
+            self._asked[key] = Map(images, rows * columns, of_pixel, self.sizes, node.name, patch=patch)
+            self.give(node, self._asked[key], key[1])
+        found = self._asked[key]
         return MapImages(found, images, found.channels, rows, columns)
 
     def result(self, node: Node, size: Sequence[int] | None = None) -> View:
@@ -145,6 +156,10 @@ class _Copies:
         self._emitter, self._node, self._source = emitter, node, source
 
     def tensor(self, shape: Sequence[int], *_: Any, **__: Any) -> View:
+        of = self._source.buffer
+        assert isinstance(of, Map)
+        if of.wide and not self._emitter.sizes.is_float:
+            raise RefusedError("the input's memory layout is not supported: the engine reorders no float32 elements")
         if not self._emitter.sizes.gather or len(shape) < 2:
             raise RefusedError("the input's memory layout is not supported: the engine does not reorder elements")
         sizes, name = self._emitter.sizes, self._node.name

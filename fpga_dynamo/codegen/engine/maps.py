@@ -33,7 +33,7 @@ class Map(Buffer):
     channels_first: whether the host writes it for a value of three dimensions (images, channels, pixels).
     patch: rows and columns that the host writes as channels of a pixel.
     run: of a map whose channels come in runs that each begin a block, the channels of a run; else 0.
-    wide: whether it is float32 on an engine of bfloat16, a line for each pixel.
+    wide: whether it is float32 on an engine of fewer bits, a line for each pixel of a block.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Map(Buffer):
         wide: bool = False,
     ) -> None:
         self.images, self.pixels, self.channels, self.pixel_channels = images, pixels, channels, pixel_channels
-        self.channels_first, self.patch = channels_first, patch
+        self.channels_first, self.patch, self.wide = channels_first, patch, wide
         blocks = ceil_div(channels, CHANNELS) if pixel_channels == CHANNELS else 1
         self.plane = ceil_div(pixels * pixel_channels, sizes.line_elements) * (sizes.beat if wide else 1)
         self.image_lines = blocks * self.plane
@@ -59,6 +59,21 @@ class Map(Buffer):
         self.run = 0
         self.writer: tuple[int, int] | None = None
         super().__init__(images * self.image_lines * LINE_BYTES, name=name)
+
+    def cast(self, sizes: EngineSizes, name: str, *, wide: bool) -> Map:
+        """A map whose elements lie as this one's do, in float32 or those of the engine."""
+        return Map(
+            self.images, self.pixels, self.channels, sizes, name, self.pixel_channels,
+            channels_first=self.channels_first, patch=self.patch, wide=wide,
+        )  # fmt: skip
+
+    def lies_as(self, other: Map) -> bool:
+        """Whether elements of both lie alike."""
+        own, others = (
+            (of.images, of.pixels, of.channels, of.pixel_channels, of.channels_first, of.patch, of.wide)
+            for of in (self, other)
+        )
+        return own == others
 
     def blocked(self, dtype: torch.dtype, filling: int = 0, view: View | None = None) -> Blocked:
         """How the host lays it out, or reads `view` of it."""

@@ -39,6 +39,7 @@ class EngineSizes:
     partial_sums: whether a layer can be split into commands that pass on sums.
     activations: whether a bfloat16 engine applies functions by table; older xclbins do not, and lack the field.
     gather: whether the vector side moves words of maps in any order; older xclbins do not, and lack the field.
+    casts: whether the vector side quantizes float32 and scales int8; older xclbins do not, and lack the field.
     intervals: initiation intervals above 1 that synthesis achieved, by the field of `Cycles` that they lengthen.
     """
 
@@ -59,6 +60,7 @@ class EngineSizes:
     partial_sums: bool = True
     activations: bool = False
     gather: bool = False
+    casts: bool = False
     intervals: tuple[tuple[str, int], ...] = ()
 
     @property

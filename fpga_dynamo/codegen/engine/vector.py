@@ -42,8 +42,10 @@ _REQUESTS, _GATHER, _RUN, _TILE = 70, 4, 10, 15
 where several units share a network, and from a tile's first word to that of its transpose."""
 _RUNS_AHEAD, _LINE_RUNS = 16, 4
 """Runs that are asked for at a time, and of a line of their table."""
-_EXPONENTIALS, _TABLE = 256, 256
+_EXPONENTIALS, _TABLE, _REALS = 256, 256, 264
 """Cycles of filling tables at the begin of a command."""
+_CAST = 16
+"""Depth of the loop that casts."""
 _PARAMS_EARLIER = 20
 """By how much parameters begin to fill tables before the first group's loader begins, fitted to counted commands."""
 _BEGIN = 260
@@ -61,6 +63,8 @@ class VectorOperation(IntEnum):
     GATHER = 5
     CONSTANT = 6
     TRANSPOSE = 7
+    QUANTIZE = 8
+    DEQUANTIZE = 9
 
 
 class VectorFlags(IntFlag):
@@ -163,9 +167,14 @@ class VectorCommand:
         return self.heads[0] * self.heads[1] * ceil_div(self.pixels, 4)
 
     @property
+    def casts(self) -> bool:
+        """Float32 becomes int8, or the other way."""
+        return self.operation in (VectorOperation.QUANTIZE, VectorOperation.DEQUANTIZE)
+
+    @property
     def moves_words(self) -> bool:
-        """Words pass by the lanes as they are, and a head is one block."""
-        return self.interleaves or self.gathers or self.operation is VectorOperation.CONSTANT
+        """Words pass by the lanes, and a head is one block."""
+        return self.interleaves or self.gathers or self.operation is VectorOperation.CONSTANT or self.casts
 
     @property
     def wide(self) -> bool:
@@ -206,9 +215,16 @@ class VectorCommand:
         lines = min(self.group_lines, ceil_div(self.pixels, sizes.beat))
         if not sizes.has_vector_side:
             return "needs the vector side, which this engine does not have"
-        if self.operation >= VectorOperation.GATHER and not sizes.gather:
+        if self.casts and not sizes.casts:
+            return "quantizes or scales, which this engine cannot do"
+        if self.casts and max(self.pixels, *self.taken) >> (_GATHER_BITS + 1):
+            return f"casts more words at a time than the {2 << _GATHER_BITS} that are counted"
+        if self.interleaves and max(self.pixels, self.turns[1]) >> (_GATHER_BITS + 2):
+            return f"interleaves more words of a block than the {4 << _GATHER_BITS} that are counted"
+        moves = self.moves_words and not (self.interleaves or self.casts)
+        if moves and not sizes.gather:
             return "gathers words or copies constants, which this engine cannot do"
-        if self.operation >= VectorOperation.GATHER and max(self.pixels, *self.taken, self.runs) >> _GATHER_BITS:
+        if moves and max(self.pixels, *self.taken, self.runs) >> _GATHER_BITS:
             return f"moves more words of a block than the {1 << _GATHER_BITS} that are counted"
         of_floats = VectorFlags.WIDE | VectorFlags.CAUSAL
         if sizes.is_float and (not self.reduces or self.flags & ~of_floats or self.has_other):
@@ -277,7 +293,7 @@ def vector_stores(
     c = command
     if c.gathers or c.operation is VectorOperation.CONSTANT:
         return _gather_stores(c, sizes, memory, begin, there, store)
-    if c.interleaves:
+    if c.interleaves or c.casts:
         return _interleave_stores(c, sizes, memory, begin, there, store)
     plane = ceil_div(c.pixels, sizes.beat)
     turns = sizes.vector_parts * (1 if c.wide else sizes.beat)  # cycles of a line
@@ -334,16 +350,24 @@ def _interleave_stores(
     there: Callable[[int | None], float],
     store: float,
 ) -> tuple[list[tuple[int, float]], float]:
-    """Of words that pass one by one, block after block: the loaders are ahead by what their streams hold."""
+    """Of words that pass one by one, block after block: the loaders are ahead by what their streams hold.
+
+    A cast takes a cycle for each word of float32.
+    """
     first, second, plane = c.planes(sizes)
-    load, passed = max(begin, there(None)), 0.0
+    steps = sizes.beat * max(first, plane) if c.casts else c.pixels
+    depth = _CAST if c.casts else _INTERLEAVE
+    load = max(begin, there(None))
+    passed = begin + _REALS if c.operation is VectorOperation.DEQUANTIZE else 0.0
     found: list[tuple[int, float]] = []
     moved = round((first + second + plane) / memory.lines_per_cycle)
+    if c.casts:  # input and output have ports of their own
+        moved = round(max(first / memory.lines_per_cycle, (first + plane) / memory.bank))
     for _head in range(c.heads[0] * c.heads[1]):
         loaded = _GROUP + memory.read + max(first, second) * sizes.line_beats
         load = max(load + loaded, passed)
         start = max(passed, load - loaded + _GROUP + memory.read)
-        passed = max(start + _GROUP + max(c.pixels, moved), load) + _INTERLEAVE
+        passed = max(start + _GROUP + max(steps, moved), load) + depth
         store = _store_words(c, plane, memory, passed, store, found)
     return found, load
 

@@ -34,7 +34,7 @@ from .parts import CommandPart, TransposedKernel
 from .sizes import CHANNELS, EngineSizes
 from .vector import VectorCommand, interleaved
 
-_ROWS, MOST_IMAGES, _PIXELS = 1 << 20, (1 << 12) - 1, 1 << 27
+_ROWS, MOST_IMAGES, _PIXELS = 1 << 20, (1 << 12) - 1, 1 << 23
 """What a command counts: rows of an image; images, steps, kernels and paddings; pixels of all blocks (check.hpp)."""
 _ONE, _INFINITY = 0x3F80_0000, 0x7F80_0000
 """Bits of floats."""

@@ -155,7 +155,7 @@ def _basis(card: hardware.EstimatedCard, simulate: bool) -> dict[str, str]:
         )
         + " / latency_ms",
         "call_ms": "latency_ms plus the time on the host, from the platform file's estimated figures",
-        "node_offload": "share of the nodes that compute; the host quantizes inputs and scales results",
+        "node_offload": "share of the nodes that compute",
         "resources": "see resources.basis",
         "links": "host time of these nodes; the time on the cores is not subtracted",
     }

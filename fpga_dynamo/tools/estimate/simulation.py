@@ -192,10 +192,10 @@ class EngineRun:
                 self._launch()
             of = view.buffer
             assert isinstance(of, Map) and of.at is not None
-            content = self._region[of.at * LINE_BYTES : (of.at + of.lines) * LINE_BYTES].view(self._dtype)
             fake = value(node)
-            found = of.blocked(self._dtype, view=view).seen(content, tuple(view.shape))
-            return torch.empty_strided(fake.shape, fake.stride(), dtype=self._dtype).copy_(found)
+            content = self._region[of.at * LINE_BYTES : (of.at + of.lines) * LINE_BYTES].view(fake.dtype)
+            found = of.blocked(fake.dtype, view=view).seen(content, tuple(view.shape))
+            return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype).copy_(found)
         if node.op == "get_attr":
             return self.program.graph.constant(node)
         return evaluated(node, self._values)
@@ -205,7 +205,7 @@ class EngineRun:
         for (node, _), of in self.program.given.items():
             if of.at is not None and of.launch == number:
                 filling = self.program.fillings[node]
-                data = of.blocked(self._dtype, filling).laid_out(self._values[node]).view(torch.uint8)
+                data = of.blocked(value(node).dtype, filling).laid_out(self._values[node]).view(torch.uint8)
                 self._region[of.at * LINE_BYTES : of.at * LINE_BYTES + data.numel()] = data
         launch = self.program.lists.launches[number]
         units = range(self.program.engine.units)

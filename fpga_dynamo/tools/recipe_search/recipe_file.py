@@ -48,7 +48,7 @@ def _keys(candidate: Candidate, card: Platform) -> Mapping[str, object]:
         "partial_sums": e.partial_sums,
     }  # fmt: skip
     if e.element == "int8" and e.vector_lanes:
-        found["gather"] = e.gather
+        found |= {"gather": e.gather, "casts": e.casts}
     if e.element == "bfloat16":
         found["activations"] = e.activations
     return found

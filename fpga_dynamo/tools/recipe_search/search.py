@@ -158,7 +158,7 @@ class Search:
             if name == "partial_sums":
                 lost[name] = self._call(replace(small, partial_sums=False)) - self._call(small)
             elif name == "vector_lanes":
-                lost[name] = self._call(replace(base, vector_lanes=0, gather=False)) - whole
+                lost[name] = self._call(replace(base, vector_lanes=0, gather=False, casts=False)) - whole
             else:
                 lost[name] = self._call(_with(base, name, False)) - whole
         needed = [name for name, ms in lost.items() if ms > _ALIKE * whole]
@@ -170,7 +170,7 @@ class Search:
             if not base.vector_lanes or self._call(replace(base, vector_blocks=blocks)) <= (1 + _ALIKE) * whole:
                 base = replace(base, vector_blocks=blocks)
         if "vector_lanes" not in needed:
-            base, space = replace(base, gather=False), replace(space, vector_lanes=(0,))
+            base, space = replace(base, gather=False, casts=False), replace(space, vector_lanes=(0,))
             needed = [name for name in needed if name != "gather"]
         space = replace(space, features=tuple(name for name in needed if name in FEATURES))
         # What a model loses without partial sums depends on the sizes of the memories.
@@ -348,7 +348,9 @@ def _reduced(candidate: Candidate, space: Space) -> Iterator[Candidate]:
         below = [value for value in values if value < getattr(engine, name)]
         if below:
             smaller = _with(engine, name, below[-1])
-            yield replace(candidate, engine=replace(smaller, gather=smaller.gather and smaller.vector_lanes > 0))
+            beside = smaller.vector_lanes > 0
+            fitting = replace(smaller, gather=smaller.gather and beside, casts=smaller.casts and beside)
+            yield replace(candidate, engine=fitting)
     for name in space.features:
         if getattr(engine, name):
             yield replace(candidate, engine=_with(engine, name, False))

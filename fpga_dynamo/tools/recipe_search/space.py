@@ -50,6 +50,7 @@ class Space:
                 own = dict(zip(FEATURES, on, strict=True))
                 if own["gather"] and not of_rows:
                     continue
+                own["casts"] = base.casts and of_rows > 0
                 for words in epilogue_lanes(base.element, pixels):
                     yield replace(
                         array, lanes=words, window_rows=window, weight_steps=steps, vector_lanes=of_rows, **own
@@ -85,7 +86,7 @@ class Card:
             pixels=8, out_channels=16, in_channels=input_channels(element)[-1], element=element, lanes=16,
             window_rows=2048, weight_steps=2048, set_tiles=64, taps=128, port_bytes=port, uram=self.has_uram,
             vector_lanes=VECTOR_LANES[element][-1], vector_depth=512, vector_blocks=64, row_sums=True,
-            partial_sums=True, activations=element != "float32", gather=element == "int8",
+            partial_sums=True, activations=element != "float32", gather=element == "int8", casts=element == "int8",
         )  # fmt: skip
 
     def target(self, candidate: Candidate) -> EngineTarget:

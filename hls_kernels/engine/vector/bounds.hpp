@@ -28,7 +28,7 @@ inline void vector_bounds(const vector_command& c, fpga::bounds& b) {
                    .dim(c.heads[1], int64_t{c.input_head[1]} * WORD_FLOATS));
     else
         b.read(fpga::REGION_ARENA, at(c.input),
-               map(lines * p.pitch, interleaves(c) ? p.taken_lines[0] : lines * p.plane, c.input_head));
+               map(lines * p.pitch, reads_runs(c) ? p.taken_lines[0] : lines * p.plane, c.input_head));
     if (interleaves(c))
         b.read(fpga::REGION_ARENA, at(c.other), map(p.pitch, p.taken_lines[1], c.other_head));
     else if (has_other(c))

@@ -8,9 +8,9 @@ namespace engine {
 inline const char* refusal(const vector_command& c) {
     if (!ENGINE_HAS_VECTOR) return "needs the vector side, which this engine does not have";
     if (c.opcode != ENGINE_VECTOR) return "has an opcode that is none of the vector side's";
-    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_TRANSPOSE) return "has an unknown operation";
-    if (c.operation >= VECTOR_GATHER && !gathers(c) && !is_constant(c))
-        return "gathers words or copies constants, which this engine cannot do";
+    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_DEQUANTIZE) return "has an unknown operation";
+    if (c.operation >= VECTOR_GATHER && !gathers(c) && !is_constant(c) && !casts(c))
+        return "gathers words, copies constants or casts, which this engine cannot do";
     for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
         if (x < 1) return "has a size that is not positive";
     if (c.low < -128 || c.high > 127 || c.low > c.high) return "has limits that are none of int8";
@@ -31,7 +31,8 @@ inline const char* refusal(const vector_command& c) {
         if (c.flags || c.channels > CHANNELS) return "interleaves more than words of one block";
         for (const int32_t x : {c.turns[0], c.turns[1], c.row, c.taken[0], c.taken[1]})
             if (x < 1) return "has a size that is not positive";
-        if (c.turns[0] >= c.row || (c.row | c.turns[1]) >> PIXEL_BITS) return "has turns that are longer than its rows";
+        if ((c.pixels | c.turns[1]) >> (GATHER_BITS + 2)) return "interleaves more words than are counted";
+        if (c.turns[0] >= c.row) return "has turns that are longer than its rows";
         if (c.pixels % c.row) return "has rows that are no whole part of the output";
         const int64_t rows = c.pixels / c.row, of_input = input_of_row(c);
         if (rows * of_input != c.taken[0] || rows * (c.row - of_input) != c.taken[1])
@@ -48,6 +49,13 @@ inline const char* refusal(const vector_command& c) {
     if (is_constant(c) && c.pixels >> GATHER_BITS) return "copies more words than are counted";
     if (is_constant(c) && (c.flags || c.channels > CHANNELS || has_other(c)))
         return "copies more than words of one block";
+    if (casts(c)) {
+        if (c.flags || c.channels > CHANNELS || has_other(c)) return "casts more than words of one map";
+        if ((c.pixels | c.taken[0]) >> (GATHER_BITS + 1)) return "casts more words than are counted";
+        if (quantizes(c) ? c.taken[0] != WORD_CASTS * c.pixels : c.pixels != WORD_CASTS * c.taken[0])
+            return "casts other words than its maps have";
+        if ((c.pixels | c.taken[0]) & (BEAT - 1)) return "casts a part of a line";
+    }
     const int32_t lines = smaller(c.group_lines, p.plane);
     if (lines * BEAT > VECTOR_ROWS) return "has groups of more rows than the memory of their sums";
     if (int64_t{lines} * p.blocks * BEAT > VECTOR_DEPTH)

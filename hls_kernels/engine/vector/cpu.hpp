@@ -9,6 +9,7 @@
 #include "floats/cpu.hpp"
 #else
 #include "arithmetic.hpp"
+#include "cast_numbers.hpp"
 
 namespace engine {
 
@@ -30,6 +31,13 @@ public:
                 gathers(c_) ? gather(static_cast<int32_t>(h)) : constant(static_cast<int32_t>(h));
             return;
         }
+#if ENGINE_HAS_CASTS
+        if (casts(c_)) {
+            const int64_t begin = int64_t{c_.pixels} * slice / slices, end = int64_t{c_.pixels} * (slice + 1) / slices;
+            for (int32_t h = 0; h < p_.heads; h++) cast(h, begin, end);
+            return;
+        }
+#endif
         const int64_t lines = int64_t{p_.heads} * p_.plane;  // no two slices write to the same one
         for (int64_t l = lines * slice / slices; l < lines * (slice + 1) / slices; l++) {
             const int32_t head = static_cast<int32_t>(l / p_.plane), line = static_cast<int32_t>(l % p_.plane);
@@ -89,6 +97,25 @@ private:
         std::memcpy(words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]), from,
                     static_cast<std::size_t>(c_.pixels) * sizeof(word_t));
     }
+#if ENGINE_HAS_CASTS
+    // Words of the output of a head.
+    void cast(int32_t head, int64_t begin, int64_t end) const {
+        const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
+        const word_t* from = words(c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1]);
+        word_t* to = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]);
+        const int64_t lanes = quantizes(c_) ? CHANNELS : CAST_LANES;
+        for (int64_t i = begin * lanes; i < end * lanes; i++) {
+            if (quantizes(c_)) {
+                float x;
+                std::memcpy(&x, reinterpret_cast<const float*>(from) + i, sizeof x);
+                reinterpret_cast<int8_t*>(to)[i] = quantized(x, c_);
+            } else {
+                const float y = dequantized(reinterpret_cast<const int8_t*>(from)[i], c_);
+                std::memcpy(reinterpret_cast<float*>(to) + i, &y, sizeof y);
+            }
+        }
+    }
+#endif
     // One block, run by run; a run beyond its source has filling, one beyond the block is cut.
     void gather(int32_t head) const {
         const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];

@@ -1,5 +1,6 @@
 // Words of one map, or of two in turn: as fast as they come, past the lanes and memories of the other operations.
 #pragma once
+#include "cast.hpp"
 #include "gather.hpp"
 #include "transpose.hpp"
 
@@ -7,7 +8,7 @@ namespace engine {
 
 // A block in lines. Of one map turns and rows are 0 and do not end.
 inline void move_block(line_stream& in, short_stream& other, const vector_job_t& job, short_stream& out) {
-    typedef number<PIXEL_BITS> words_t;
+    typedef number<GATHER_BITS + 2> words_t;
     typedef ap_uint<bits_for(BEAT)> turn_t;  // word of a line
     const bool transposed = transposes(job.c);
     const words_t words = job.p.plane << LINE_SHIFT, pixels = job.c.pixels;
@@ -50,6 +51,9 @@ inline void move_block(line_stream& in, short_stream& other, const vector_job_t&
 // The blocks of a command that moves words.
 inline void move_blocks(line_stream& in, short_stream& other, const vector_job_t& job, short_stream& out) {
 #pragma HLS inline
+#if ENGINE_HAS_CASTS
+    if (casts(job.c)) return cast_blocks(in, job, out);
+#endif
 moved_blocks:
     for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
 #pragma HLS loop_tripcount min = 1 max = MOST_HEADS

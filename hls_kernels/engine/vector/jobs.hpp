@@ -10,7 +10,7 @@ namespace engine {
 template <class F, class JOB>
 void visit_vector(F& f, JOB& j) {
 #pragma HLS inline
-    f(j.c.operation, bits<3>());
+    f(j.c.operation, bits<ENGINE_HAS_CASTS ? 4 : 3>());
     f(j.c.flags, bits<VECTOR_FLOATS ? 4 : 5>());
     f(j.c.input, bits<32>());
     f(j.c.other, bits<32>());

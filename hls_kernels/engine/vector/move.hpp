@@ -8,7 +8,7 @@ namespace engine {
 #if ENGINE_HAS_VECTOR
 
 // Lines of a group of a map, each block's in one burst; in a single one where these are whole planes, or the block of a map
-// that is interleaved, of so many lines.
+// that is interleaved or cast, of so many lines.
 // \tparam BEATS Beats of a line.
 // \tparam PORT Port to feature maps, with read_request and read.
 // \tparam STREAM Stream of lines.
@@ -17,9 +17,9 @@ void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t
     typedef number<BLOCK_BITS + 1> bursts_t;
     typedef number<ELEMENT_BITS> beats_t;
     const int wide = is_wide(job.c) ? LINE_SHIFT : 0;  // a pixel takes a line then
-    const bool whole = interleaves(job.c) || rows.lines == job.p.pitch;
+    const bool whole = reads_runs(job.c) || rows.lines == job.p.pitch;
     const bursts_t blocks = job.p.blocks, bursts = whole ? bursts_t(1) : blocks;
-    const beats_t lines = rows.lines, all = interleaves(job.c) ? taken : job.p.group_map_lines;
+    const beats_t lines = rows.lines, all = reads_runs(job.c) ? taken : job.p.group_map_lines;
     const beats_t length = ((whole ? all : lines) << wide) * BEATS;
     const uint32_t plane = static_cast<uint32_t>(job.p.pitch) << wide;
     uint32_t ask = (base + (static_cast<uint32_t>(rows.first) << wide)) * BEATS;
@@ -67,13 +67,13 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
 #pragma HLS loop_tripcount min = 1 max = MOST_PLANE_LINES
                 // A block of words in turn is read, and told of by store, as one group.
-                if (interleaves(c) && first != 0) break;
+                if (reads_runs(c) && first != 0) break;
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 progress.at_most_ahead(done, started, WINDOWS_AHEAD);
                 if (c.input_after) {
                     progress.until(done, here - c.input_after,
-                                   interleaves(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
+                                   reads_runs(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
                     if (c.peers & PEERS_INPUT) peer_progress.until(peers.input, job.position - c.input_after);
                 }
                 started = started + 1;

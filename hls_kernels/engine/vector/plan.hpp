@@ -43,7 +43,7 @@ struct vector_plan_t {
     int32_t group_lines;      // of the command, no more than a plane has
     int32_t group_map_lines;  // of all blocks of a group
     int32_t params_lines;     // without the table
-    int32_t taken_lines[2];   // of interleave: lines of a block of the input and of other
+    int32_t taken_lines[2];   // of interleave and casts: lines of a block of the input and of other
 };
 
 inline vector_plan_t plan_of(const vector_command& c) {

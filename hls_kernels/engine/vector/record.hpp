@@ -18,6 +18,8 @@ enum vector_operation : int32_t {
     VECTOR_GATHER = 5,
     VECTOR_CONSTANT = 6,
     VECTOR_TRANSPOSE = 7,
+    VECTOR_QUANTIZE = 8,
+    VECTOR_DEQUANTIZE = 9,
 };
 
 // Where a run of gather begins.
@@ -64,6 +66,11 @@ enum vector_flags : int32_t {
 //
 // Constant copies its params, which are the lines of all heads' blocks, to the output.
 //
+// Quantize and dequantize are between float32 and int8, element by element as they lie, whatever the map's layout: a word of
+// int8 is four of float32. `pixels` and taken[0] count words of the output and of the input; a head is any run of lines.
+//   `result = clamp(zero + round(x * row_scale), low, high)`, half to even, the product rounded to float32; 0 for NaN.
+//   `result = (x - input_zero) * row_scale` in float32.
+//
 // A row's scale is computed in float32 with a rounding after each operation, and becomes a scale of 23 bits
 // (scale_of_float). Sums are of integers and so the same in any order. Channels that fill the last block get y = 0. The scale
 // of the output is divided out beforehand: in row_scale, input_scale and other_factor, or gamma and beta.
@@ -99,7 +106,7 @@ struct vector_command {
     int32_t output_head[2];
     int32_t group_lines;  // lines of each plane, BEAT rows each, that are in the vector side's memories at a time
     float epsilon;        // layer norm's, of int8 times channels^2 / (scale of x)^2; greater than 0
-    float row_scale;      // of norm in floats 1 / channels
+    float row_scale;      // of norm in floats 1 / channels; of quantize 1 / scale, of dequantize the scale
     int32_t input_scale;
     int32_t other_factor;
     int32_t input_zero;
@@ -130,8 +137,14 @@ inline bool gathers(const vector_command& c) {
     return ENGINE_HAS_GATHER && (c.operation == VECTOR_GATHER || c.operation == VECTOR_TRANSPOSE);
 }
 inline bool is_constant(const vector_command& c) { return ENGINE_HAS_GATHER && c.operation == VECTOR_CONSTANT; }
-// Words pass by the lanes as they are, and a head is one block.
-inline bool moves_words(const vector_command& c) { return interleaves(c) || gathers(c) || is_constant(c); }
+inline bool quantizes(const vector_command& c) { return ENGINE_HAS_CASTS && c.operation == VECTOR_QUANTIZE; }
+inline bool casts(const vector_command& c) {
+    return ENGINE_HAS_CASTS && (c.operation == VECTOR_QUANTIZE || c.operation == VECTOR_DEQUANTIZE);
+}
+// A head of the input is one run of taken[0] words.
+inline bool reads_runs(const vector_command& c) { return interleaves(c) || casts(c); }
+// Words pass by the lanes, and a head is one block.
+inline bool moves_words(const vector_command& c) { return reads_runs(c) || gathers(c) || is_constant(c); }
 // Needs sums over a row before its first result.
 inline bool reduces(const vector_command& c) { return c.operation == VECTOR_SOFTMAX || c.operation == VECTOR_NORM; }
 

@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.target import EngineTarget
-from fpga_dynamo.ir.graph import GraphInfo, computes, refuse_sizes, value
+from fpga_dynamo.ir.graph import GraphInfo, computes, is_view, refuse_sizes, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
 from fpga_dynamo.lowering.engine_patterns import Emit
 from fpga_dynamo.lowering.order import engine_patterns
@@ -29,9 +29,47 @@ def claim_for_engine(
     graph.claimed.clear()
     none = why_none(graph)
     matches = [] if none is not None else _matches(graph, engine, refused, disabled)
+    if engine.sizes.casts and none is None:
+        matches += _casts(graph, engine, refused, disabled, {node for match in matches for node in match.outputs})
     nodes = [node for node in graph.module.graph.nodes if computes(node) and node not in graph.static]
     left = (node for node in nodes if node not in graph.claimed)
     return Claims(matches, {node: none or _reason(node, engine, refused) for node in left})
+
+
+def _casts(
+    graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled: Collection[str], made: Collection[Node]
+) -> list[Match]:
+    """Those between the host and matches, which make the values `made`. Others would be launches of their own."""
+    table, matches = _by_anchor(engine, disabled, last=True), []
+    for node in graph.module.graph.nodes:
+        if node in graph.claimed or node in graph.static or node.target not in table or refuse_sizes(node):
+            continue
+        (pattern,) = table[node.target]
+        beside = _read_by_matches(node, graph) if node.target is QUANTIZE else _base(node.all_input_nodes[0]) in made
+        match = pattern.match(pattern, node, graph) if beside and (pattern.name, node) not in refused else None
+        if match is not None:
+            match.anchor = node
+            matches.append(match)
+    graph.claimed.update(node for match in matches for node in match.nodes)
+    return matches
+
+
+def _read_by_matches(node: Node, graph: GraphInfo) -> bool:
+    waiting = list(node.users)
+    while waiting:
+        user = waiting.pop()
+        if user in graph.claimed:
+            return True
+        if is_view(user):
+            waiting += user.users
+    return False
+
+
+def _base(node: Node) -> Node:
+    """The value that a view shows."""
+    while is_view(node) and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return node
 
 
 def _matches(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled: Collection[str]) -> list[Match]:
@@ -52,10 +90,12 @@ def _matches(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled
     return matches
 
 
-def _by_anchor(engine: EngineTarget, disabled: Collection[str]) -> dict[object, list[Pattern]]:
+def _by_anchor(
+    engine: EngineTarget, disabled: Collection[str], *, last: bool = False
+) -> dict[object, list[Pattern]]:
     table: dict[object, list[Pattern]] = {}
     for row in engine_patterns(floats=engine.sizes.is_float):
-        if row.pattern.name not in disabled:
+        if row.pattern.name not in disabled and row.last == last:
             for anchor in row.pattern.anchors:
                 table.setdefault(anchor, []).append(row.pattern)
     return table

@@ -17,6 +17,7 @@ from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.graph import GraphInfo, shape
+from fpga_dynamo.ir.quantised import QUANTIZE
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.engine.common.concatenations import Concatenation
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import channel_axis
@@ -79,7 +80,9 @@ def _emit_launches(
     """The memory of these segments, with a launch for each."""
     memory = LaunchMemory(graph, engine)
     matches = [match for segment in segments for match in segment.matches]
-    _plan_concatenations(matches, {node for match in matches for node in match.outputs}, memory.emitter)
+    # A cast gives a map of its own, of which a concatenation copies its part.
+    outputs = {node for match in matches for node in match.outputs if anchor_of(match).target is not QUANTIZE}
+    _plan_concatenations(matches, outputs, memory.emitter)
     for segment in segments:
         _emit(segment, memory, refused)
     return memory
@@ -102,9 +105,12 @@ def _emit(segment: Segment, memory: LaunchMemory, refused: Refusals) -> None:
             refused[match.pattern.name, anchor] = str(error)
             memory.given.update(match.outputs)  # who reads them goes on as if the host had made them
             continue
-        for node, view in zip(match.outputs, places, strict=True):
+        for node, view in zip(match.outputs, places, strict=bool(places)):
             emitter.define(node, view)
             made[node] = (view, len(emitter.lists.launches) - 1)
+    for node in segment.outputs:
+        if node in emitter.rounded and node not in made:
+            made[node] = (emitter.view(node), len(emitter.lists.launches) - 1)
 
 
 def _plan_concatenations(matches: list[Match], outputs: Collection[Node], emitter: EngineEmitter) -> None:

@@ -46,7 +46,14 @@ int main(int argc, char** argv) {
         c.pixels = c.row = 2 * c.pixels;
         c.output_head[1] = 2 * one;
     }
-    std::vector<engine::line_t> list(4), maps(static_cast<std::size_t>(1 + 4 * all)), parameters(600);
+    if (engine::casts(c)) {  // so many words of int8
+        const bool quantizes = engine::quantizes(c);
+        c.taken[0] = quantizes ? 4 * c.pixels : c.pixels;
+        if (!quantizes) c.pixels *= 4;
+        (quantizes ? c.input_head : c.output_head)[1] = 4 * one;
+        c.output = static_cast<uint32_t>(1 + 4 * all);
+    }
+    std::vector<engine::line_t> list(4), maps(static_cast<std::size_t>(1 + 8 * all)), parameters(600);
     if (engine::gathers(c)) {
         const int32_t words = std::atoi(argv[6]);
         c.runs = engine::divide_up(c.pixels, words);

@@ -6,6 +6,7 @@
 #include "../../tb/cuts.hpp"
 #include "../check.hpp"
 #include "../cpu.hpp"
+#include "casts.hpp"
 #include "reference.hpp"
 
 namespace bench {
@@ -43,6 +44,7 @@ public:
         if (random.chance(0.25)) return add_interleaved(in, random);
         if (random.chance(0.25)) return add_gathered(in, random);
         if (random.chance(0.1)) return add_constant(random);
+        if (random.chance(0.2)) return add_cast(in, random);
         vector_command c = {};
         c.opcode = engine::ENGINE_VECTOR;
         c.slices = 1;
@@ -351,6 +353,30 @@ private:
         maps_.push_back(out);
         append(c, mac_command());
     }
+    // Between float32 and the blocks of a map without heads; float32 may come from a command before.
+    void add_cast(const matrix& in, random_source& random) {
+        const int blocks = (in.channels + 15) / 16;
+        const bool quantizes = in.heads[0] * in.heads[1] != 1 || random.chance(0.5);
+        real_map reals = {(in.rows + 3) / 4 * 4, blocks, 0, size()};
+        if (quantizes && random.chance(0.2)) reals.words = 4 * random.integer(70, 600);
+        vector_command c = random_cast(quantizes, reals.words, blocks, random);
+        matrix out = {reals.words, in.channels, {1, 1}, 0, {0, 0}, size()};
+        if (quantizes) {
+            reals = new_reals(reals.words, blocks, c.row_scale, maps, random);
+            for (const real_map& made : reals_)
+                if (made.words == out.rows && made.heads == blocks && random.chance(0.8)) reals = made;
+            place(out);
+            maps_.push_back(out);
+        } else {
+            reals.at = maps.allocate(int64_t{reals.words} * blocks);
+            reals_.push_back(reals);
+        }
+        c.input = quantizes ? reals.at : in.at;
+        c.input_after = quantizes ? (reals.producer < 0 ? 0 : size() - reals.producer) : after(in);
+        c.output = quantizes ? out.at : reals.at;
+        choose_group(c, random);
+        append(c, mac_command());
+    }
     // A pooling of the MAC side, for the order between both.
     void add_maximum(const matrix& in, random_source& random) {
         matrix out = in;
@@ -403,6 +429,7 @@ private:
     std::vector<vector_command> commands_;
     std::vector<mac_command> copies_;  // of those of the MAC side
     std::vector<matrix> maps_;
+    std::vector<real_map> reals_;
 };
 
 }  // namespace bench

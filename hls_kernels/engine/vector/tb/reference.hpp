@@ -5,6 +5,7 @@
 
 #include "../../tb/tensors.hpp"
 #include "../record.hpp"
+#include "casts.hpp"
 
 namespace bench {
 
@@ -115,6 +116,8 @@ inline void reference_of(const vector_command& c, const std::vector<line_t>& par
     if (c.operation == engine::VECTOR_INTERLEAVE) return reference_of_turns(c, memory);
     if (c.operation == engine::VECTOR_GATHER || c.operation == engine::VECTOR_TRANSPOSE)
         return reference_of_runs(c, params, memory);
+    if (c.operation == engine::VECTOR_QUANTIZE || c.operation == engine::VECTOR_DEQUANTIZE)
+        return reference_of_cast(c, memory);
     if (c.operation == engine::VECTOR_CONSTANT) {
         for (int64_t word = 0; word < int64_t{c.heads[1]} * c.output_head[1] * 4; word++)
             if (word % (c.output_head[1] * 4) < c.pixels)
