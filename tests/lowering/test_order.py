@@ -55,7 +55,7 @@ def test_every_pattern_of_a_module_is_exported() -> None:
 def test_the_engine_computes_core_patterns_that_the_cores_have() -> None:
     own = {row.pattern.name for row in ENGINE_INT8 if row.pattern.opcodes}
     assert own == {row.pattern.name for row in ENGINE_INT8 if any(row.pattern is core for core in CORES)}
-    assert len(own) == 7
+    assert len(own) == 9
 
 
 def test_the_command_prints_the_order(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,8 @@ store_commands:
         }
         if (!job.runs) {
             if (bad < 0 && !job.idle) bad = static_cast<int32_t>(i);
-            if (job.idle) {
+            // Of several CUs the processes that load wait for each command, so behind an unknown one, too.
+            if (CUS > 1 || job.idle) {
                 to_input.write({i, ALL_PIXELS});
                 to_residual.write({i, ALL_PIXELS});
             }

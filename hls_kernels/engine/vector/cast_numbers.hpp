@@ -6,9 +6,6 @@ namespace engine {
 
 #if ENGINE_HAS_CASTS
 
-constexpr int CAST_LANES = 4;                      // of a word of 16 bytes as much as it has float32
-constexpr int WORD_CASTS = CHANNELS / CAST_LANES;  // cycles of a word of int8
-
 // The float32 of a difference of two int8, of a sign and 8 bits.
 inline float float_of(ap_int<10> x) {
 #pragma HLS inline

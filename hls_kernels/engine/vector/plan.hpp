@@ -18,8 +18,10 @@ constexpr int EXPONENT_LINES = 16;
 constexpr int EXPONENT_BITS = 24;  // 1 is 1 << EXPONENT_BITS
 constexpr int RUN_BYTES = 16;      // of gather's table
 constexpr int LINE_RUNS = LINE_BYTES / RUN_BYTES, BEAT_RUNS = PORT_BYTES / RUN_BYTES;
-constexpr int GATHER_BITS = 20;   // runs of a block, and words of one of its sources
-constexpr int GATHER_SHIFT = 30;  // of the source in a run's first number
+constexpr int GATHER_BITS = 20;                    // runs of a block, and words of one of its sources
+constexpr int CAST_LANES = 4;                      // of a word of 16 bytes as much as it has float32
+constexpr int WORD_CASTS = CHANNELS / CAST_LANES;  // cycles that a word of int8 takes
+constexpr int GATHER_SHIFT = 30;                   // of the source in a run's first number
 
 // The largest trip counts, as in ../widths.hpp.
 constexpr int MOST_PLANE_LINES = (1 << PIXEL_BITS) / BEAT;  // lines of a block's plane, and groups of one line
