@@ -12,7 +12,8 @@ import pytest
 
 from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
-from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, interleaved, vector_cycles
+from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, interleaved
+from fpga_dynamo.codegen.engine.vector_timing import vector_cycles
 from hls_kernels import ROOT
 from tests.hls_kernels.engine_kit import SIZES, Mutation, assert_noticed, compile_bench, run_bench
 from tests.marks import EXTENDED

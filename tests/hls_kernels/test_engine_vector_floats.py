@@ -10,7 +10,8 @@ import pytest
 
 from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
-from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags, VectorOperation, vector_cycles
+from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags, VectorOperation
+from fpga_dynamo.codegen.engine.vector_timing import vector_cycles
 from tests.hls_kernels.engine_kit import SIZES, Mutation, assert_noticed, compile_bench, run_bench
 from tests.marks import EXTENDED
 

@@ -20,7 +20,8 @@ from .command import MacCommand
 from .cycles import MemoryTiming, cycles
 from .parts import CommandPart, parts_of
 from .sizes import CHANNELS, EngineSizes
-from .vector import VectorCommand, VectorOperation, grouped
+from .vector import VectorCommand, VectorOperation
+from .vector_timing import grouped
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ from .cycles import (
     window_load,
 )
 from .sizes import FUNCTION_LINES, FUNCTION_WORDS, EngineSizes
-from .vector import VectorCommand, vector_stores
+from .vector import VectorCommand
+from .vector_timing import vector_stores
 
 _PLAN = 90
 """From a command's record to its plan, which loaders wait for at the begin of a list only."""

@@ -14,7 +14,8 @@ from fpga_dynamo.codegen.engine.choose import flattened, tiled
 from fpga_dynamo.codegen.engine.command import NO_OPERAND, CommandGeometry, MacCommand, Peers
 from fpga_dynamo.codegen.engine.cycles import Cycles, cycles
 from fpga_dynamo.codegen.engine.target import EngineTarget
-from fpga_dynamo.codegen.engine.vector import VectorCommand, vector_cycles
+from fpga_dynamo.codegen.engine.vector import VectorCommand
+from fpga_dynamo.codegen.engine.vector_timing import vector_cycles
 from fpga_dynamo.tools.estimate.program import EngineProgram
 
 _PROCESSES = ("array", "epilogue", "load", "fill", "weights", "residual", "store")
