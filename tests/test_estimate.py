@@ -216,7 +216,7 @@ def test_resnet50_from_pytorch_is_as_fast_as_the_engine_has_to_be(platform: str,
     found = of("resnet50", platform)
     assert found.latency_ms <= most
     assert found.mac_offload == 1 and found.host.launches == 1
-    assert len(found.host.nodes) == 2  # the input is rounded, the result scaled
+    assert not found.host.nodes
     if platform == "u250":
         assert found.array_utilisation >= 0.7
         four = of("resnet50", platform, 4)
