@@ -137,6 +137,10 @@ MUTATIONS = {
 QUICK = ("borrow", "mask right", "ties to even", "reported too early")
 
 
+_WAITS = "if (c.input_after) {\n                    progress.until(done, here - c.input_after,\n"
+READS_A_MAP_TOO_EARLY = Mutation("vector/move.hpp", _WAITS, _WAITS.replace("c.input_after", "false", 1))
+
+
 def compile_bench(
     directory: Path, sizes: dict[str, int], *, sanitized: bool, counting: bool = False, source: str = "tb.cpp",
     mutation: Mutation | None = None, optimisation: str = "-O1",

@@ -12,7 +12,14 @@ from fpga_dynamo.codegen.engine.cycles import MemoryTiming
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags, VectorOperation
 from fpga_dynamo.codegen.engine.vector_timing import vector_cycles
-from tests.hls_kernels.engine_kit import SIZES, Mutation, assert_noticed, compile_bench, run_bench
+from tests.hls_kernels.engine_kit import (
+    READS_A_MAP_TOO_EARLY,
+    SIZES,
+    Mutation,
+    assert_noticed,
+    compile_bench,
+    run_bench,
+)
 from tests.marks import EXTENDED
 
 BENCH = "vector/floats/tb.cpp"
@@ -63,7 +70,7 @@ MUTATIONS = {
     "masked NaN": Mutation(F + "arithmetic.hpp", "is_none ? 0x7fc00000 : 0xff800000", "0xff800000"),
     "the CPU's mask": Mutation(F + "cpu.hpp", "lane > pixel ? masked(x) : x", "lane >= pixel ? masked(x) : x"),
     "strobe": Mutation("vector/move.hpp", "ends && n == last_line ? rest : 0", "0"),
-    "waiting for a map": Mutation("vector/move.hpp", "if (c.input_after)", "if (false)"),
+    "waiting for a map": READS_A_MAP_TOO_EARLY,
     "the CPU's parts": Mutation(F + "cpu.hpp", "b == 0 ? sum : part.sum + sum", "sum"),
     "the CPU's sums": Mutation(F + "cpu.hpp", "b == 0 ? sum : sums[q] + sum", "sum"),
     "the CPU's rows": Mutation(F + "cpu.hpp", "smaller((line + 1) * BEAT, c_.pixels)", "(line + 1) * BEAT"),
