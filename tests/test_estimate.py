@@ -191,7 +191,7 @@ def test_simulation_counts_and_compares_with_eager(little: Path, capsys: pytest.
     )
     assert code == RIGHT, err
     found = json.loads(out)
-    assert found["counted"]["values"] == 2 and found["counted"]["differences"] == {}
+    assert found["counted"]["values"] == 4 and found["counted"]["differences"] == {}
     assert 0.3 < found["counted"]["model_ms"] / found["latency_ms"] < 3  # a few thousand cycles: no place for a model
     assert sum(layer["ms"] for layer in found["layers"]) == pytest.approx(found["latency_ms"])
     assert found["dram_mb"] == pytest.approx(sum(layer["bytes"] for layer in found["layers"]) / 1e6, rel=0.1)
