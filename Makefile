@@ -65,7 +65,8 @@ demo: $(installed)
 	$(bin)/python -m examples.demo
 
 test: lint
-	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m 'not slow' tests
+	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m 'not slow and not alone' tests
+	$(bin)/python -m pytest -q -m alone tests/driver
 
 # What depends on PyTorch's private names, with another version of torch: see docs/torch-versions.md.
 test-torch: $(torch_venv)/.installed

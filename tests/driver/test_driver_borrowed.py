@@ -24,10 +24,13 @@ PATIENCE = 60.0  # seconds: a thread that a busy machine has just stopped is not
 FACTOR = torch.randn(384, 384)
 PRODUCT = FACTOR @ FACTOR
 
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2 or os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive",
-    reason="one CPU, or threads that do not spin",
-)
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        len(os.sched_getaffinity(0)) < 2 or os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive",
+        reason="one CPU, or threads that do not spin",
+    ),
+]
 
 
 @pytest.fixture(autouse=True)
