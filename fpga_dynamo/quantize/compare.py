@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from fpga_dynamo.quantize import attention
 from fpga_dynamo.quantize.capture import LayerWatch, refuse_no_graph, rounded
 from fpga_dynamo.quantize.export import Inputs, Model, arguments, exported
 from fpga_dynamo.quantize.levels import FEWEST, FewLevels, Levels
+from fpga_dynamo.quantize.products import is_spelled_otherwise, rewrite_like
 from fpga_dynamo.quantize.ranges import flat_inputs
 from fpga_dynamo.quantize.reference import ReferenceValue, sources
 from fpga_dynamo.torch_internals.pytree import tree_leaves
@@ -131,11 +132,9 @@ def compare(model: Model, quantised: GraphModule, data: Iterable[Inputs], score:
     if not items:
         raise OptionError("data is empty: give inputs to compare the models on")
     reference = exported(model, items[0])
-    layers = reference
-    if attention.is_fused(reference) and not attention.is_fused(quantised):
-        layers = exported(model, items[0])
-        attention.take_apart(layers)
-    places = sources(layers, {node.name for node in quantised.graph.nodes})
+    names = {node.name for node in quantised.graph.nodes}
+    layers = _as_rewritten(model, items[0], reference, quantised, names)
+    places = sources(layers, names)
     sums: dict[str, _Sums] = {}
     outputs: list[_Power] = []
     levels = Levels(quantised)
@@ -253,6 +252,22 @@ def _values(reference: GraphModule, inputs: Inputs) -> dict[str, Any]:
 
     _run(reference, inputs, keep)
     return values
+
+
+def _as_rewritten(
+    model: Model, inputs: Inputs, reference: GraphModule, quantised: GraphModule, names: Collection[str]
+) -> GraphModule:
+    """The float graph with products and attention as the quantized one has them; `reference` if it needs no change."""
+    apart = attention.is_fused(reference) and not attention.is_fused(quantised)
+    spelled = any(is_spelled_otherwise(node) and node.name not in names for node in reference.graph.nodes)
+    if not (apart or spelled):
+        return reference
+    layers = exported(model, inputs)
+    if spelled:
+        rewrite_like(layers, names)
+    if apart:
+        attention.take_apart(layers)
+    return layers
 
 
 def _noise(

@@ -72,7 +72,7 @@ def _macs(node: Node) -> int:
     """Multiplications of a node whose sizes are known, as PyTorch's counter of operations has them."""
     operands = [operand.meta.get("val") for operand in node.all_input_nodes]
     floats = [value for value in operands if isinstance(value, torch.Tensor) and value.is_floating_point()]
-    if not isinstance(node.target, OpOverload) or len(floats) < 2:
+    if not isinstance(node.target, OpOverload) or torch.Tag.pointwise in node.target.tags or len(floats) < 2:
         return 0
     args, kwargs = map_arg((node.args, node.kwargs), lambda arg: arg.meta.get("val"))
     target: Any = node.target

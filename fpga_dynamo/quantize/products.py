@@ -8,7 +8,7 @@ values with a scale each. Tests: tests/quantize/test_products.py.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Set
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ _RECURRENT = (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_rel
 _COMPOSED = (aten.einsum.default, aten.tensordot.default, aten.inner.default, *_RECURRENT)
 """Operators that PyTorch itself computes by products of matrices."""
 
-_WITHOUT_ONEDNN = {op: DECOMPOSITIONS[op] for op in (aten.mkldnn_rnn_layer.default,)}
+_WITHOUT_ONEDNN = {aten.mkldnn_rnn_layer.default: DECOMPOSITIONS[aten.mkldnn_rnn_layer.default]}
 """Of oneDNN's operator for a whole layer nothing can be annotated."""
 
 _CELL = "fpga_dynamo_cell"
@@ -37,26 +37,41 @@ _PARTS = (aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default)
 _LINEAR = aten.linear.default
 
 
-def linear_layers(model: GraphModule) -> None:
-    """Rewrites products of activations and constant matrices as linear layers, in place; values stay the same."""
+def linear_layers(model: GraphModule, kept: Set[Node] = frozenset()) -> None:
+    """Rewrites products of activations and constant matrices as linear layers, in place; values stay the same.
+
+    kept: nodes that stay in float32, and as they are.
+    """
     for node in list(model.graph.nodes):
-        if node.target in _COMPOSED and (node.target not in _RECURRENT or _steps(node) <= MOST_STEPS):
+        if node.target not in _COMPOSED or node in kept:
+            continue
+        if node.target not in _RECURRENT or _steps(node) <= MOST_STEPS:
             _compose(model, node)
     for node in list(model.graph.nodes):
         if node.target is operator.getitem and is_float(node):
             _cut(model, node)
     for node in list(model.graph.nodes):
         rewrite = _REWRITES.get(node.target)
-        if rewrite is not None and is_float(node):
+        if rewrite is not None and is_float(node) and node not in kept:
             _replace(model, node, rewrite)
     for node in list(model.graph.nodes):
-        if node.target in ADDITIONS:
+        if node.target in ADDITIONS and kept.isdisjoint((node, *node.all_input_nodes)):
             _take_in_bias(node)
     model.graph.eliminate_dead_code()
     model.recompile()
 
 
 Rewrite = Callable[[Node, Builder], Node | None]
+
+
+def rewrite_like(model: GraphModule, names: Collection[str]) -> None:
+    """Rewrites a float graph as :func:`linear_layers` has rewritten a copy of it, whose nodes have these names."""
+    linear_layers(model, {node for node in model.graph.nodes if node.op == "call_function" and node.name in names})
+
+
+def is_spelled_otherwise(node: Node) -> bool:
+    """Whether it is a product that may have become a linear layer, or several nodes."""
+    return node.target in _COMPOSED or node.target in _REWRITES
 
 
 def _steps(node: Node) -> int:

@@ -111,7 +111,7 @@ class FPGAQuantizer(Quantizer):
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Has layers take in the scales behind them; takes fused attention apart, whose products can be in 8 bits."""
         remove_barriers(model)
-        linear_layers(model)
+        linear_layers(model, self._kept(model.graph.nodes)[0])
         if not self.training:
             warn_of_folds(model)
         if self.training:

@@ -13,6 +13,8 @@ import torch
 import fpga_dynamo
 from fpga_dynamo.quantize import from_onnx
 from fpga_dynamo.tools import cli
+from fpga_dynamo.tools.answer import compare
+from fpga_dynamo.tools.zoo import ZooModel
 from tests.onnx.kit import answers, onnx, save
 
 quantization: Any = pytest.importorskip("onnxruntime.quantization")
@@ -106,6 +108,29 @@ def test_static_formats(name: str, float_model: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(compiled, expected, rtol=1e-5, atol=1e-5)
     assert explained.pl_launches == 1
     assert share_of_int8(explained) == 1, str(explained)
+
+
+def test_weights_with_another_zero_point_are_float32_with_the_reason(float_model: Path, tmp_path: Path) -> None:
+    path = quantized(float_model, {"quant_format": "QDQ", "weight_type": "QUInt8"}, tmp_path / "quantized.onnx")
+    inputs = images(1)[0]
+    model, x = from_onnx(path, {"batch": 2}), torch.from_numpy(inputs["x"])
+    with torch.no_grad():
+        compiled, explained = torch.compile(model, backend="fpga")(x), fpga_dynamo.explain(model, x)
+    (expected,) = answers(path, inputs)
+    torch.testing.assert_close(compiled, expected, rtol=1e-5, atol=1e-5)
+    reasons = [own.how for graph in explained.graphs for own in graph.nodes if own.macs]
+    assert reasons and all("a weight zero point other than 0 is not supported" in reason for reason in reasons)
+
+
+def test_a_wrong_answer_of_a_quantized_model_is_told(float_model: Path, tmp_path: Path) -> None:
+    model = from_onnx(quantized(float_model, STATIC["QDQ"], tmp_path / "quantized.onnx"), {"batch": 2})
+    example = ZooModel("quantized", model, tuple(torch.from_numpy(x) for x in images(1)[0].values()), 2)
+    with torch.no_grad():
+        right = model(*example.inputs)
+        assert compare(example, right) == (False, "0: the same bits as eager mode")
+        assert compare(example, right * 1.001)[0] is False
+        wrong, verdict = compare(example, right * 1.1)
+    assert wrong and verdict.startswith("[red]WRONG[/red]: differs from eager mode by 0.1 ")
 
 
 def test_dynamic_quantization(float_model: Path, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import fpga_dynamo
-from fpga_dynamo.quantize import FPGAQuantizer, prepare, quantize
+from fpga_dynamo.quantize import FPGAQuantizer, compare, mixed_precision, prepare, quantize
+from fpga_dynamo.quantize.operators import PRODUCTS
 
 SEQUENCE, IMAGE = (2, 16, 32), (2, 12, 8, 8)
 
@@ -172,6 +173,52 @@ def test_what_an_option_leaves_in_float32_is_no_surprise() -> None:
         warnings.filterwarnings("error", message=".*stay float32")
         quantize(model, data, keep_float=["0"], progress=False)
         quantize(model, data, capabilities=(), progress=False)
+
+
+@pytest.mark.parametrize(
+    "name, kept, operator",
+    [
+        ("addmm", "addmm", "aten.addmm.default"),
+        ("x @ w + b", "mm", "aten.mm.default"),
+        ("einsum", "einsum", "aten.einsum.default"),
+        ("LSTM", "lstm", "aten.lstm.input"),
+        ("LSTM", "layers.0", "aten.lstm.input"),
+    ],
+)
+def test_a_product_that_is_kept_keeps_its_name_and_spelling(name: str, kept: str, operator: str) -> None:
+    make, shape = MODELS[name]
+    model, x = make().eval(), torch.randn(shape)
+    quantized = quantize(model, [x], keep_float=[kept], progress=False)
+    assert operator in {str(node.target) for node in quantized.graph.nodes}
+    with torch.no_grad():
+        torch.testing.assert_close(quantized(x), model(x), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_compare_has_every_product(name: str) -> None:
+    make, shape = MODELS[name]
+    model, data = make().eval(), [torch.randn(shape) for _ in range(2)]
+    quantized = quantize(model, data, progress=False)
+    names = {node.name for node in quantized.graph.nodes if node.target in PRODUCTS and reads_activation(node)}
+    compared = {layer.name: layer for layer in compare(model, quantized, data).layers}
+    assert names and names <= compared.keys()
+    assert all(compared[product].total_db > 20 for product in names)
+
+
+def reads_activation(node: torch.fx.Node) -> bool:
+    """Whether a product is of 8 bits: a recurrent layer's first one is of zeros."""
+    return any("dequantize_per_tensor" in str(operand.target) for operand in node.all_input_nodes)
+
+
+def test_mixed_precision_finds_rewritten_products_by_their_names() -> None:
+    model, data = MODELS["addmm"][0]().eval(), [torch.randn(SEQUENCE) for _ in range(2)]
+    wanted = [model(x).detach() for x in data]
+
+    def score(candidate: Callable[[Tensor], Tensor]) -> float:
+        return -max(float((candidate(x) - y).abs().max()) for x, y in zip(data, wanted, strict=True))
+
+    chosen = mixed_precision(model, data, score, budget=1e-4, capabilities={"linear"}, progress=False)
+    assert len(chosen.in_float) == 1 and chosen.before - chosen.after <= 1e-4
 
 
 def test_weights_still_train_with_their_spelling() -> None:

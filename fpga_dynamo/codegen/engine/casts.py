@@ -22,11 +22,11 @@ _LINES = 1 << 16
 class CastEmitter(CopyEmitter):
     """Casts: a map becomes one of another type, whose elements lie alike.
 
-    given: the maps that the host writes, by node and number of adjacent channels (below 0 for patches).
+    given: the maps that the host writes for a node, each in the order that some of its readers ask for.
     rounded: float32 that the host writes and a command quantizes, in whatever order its readers ask for.
     """
 
-    given: dict[tuple[Node, int], Map]
+    given: dict[Node, list[Map]]
     rounded: dict[Node, Scale]
 
     def dequantize(self, view: View, scale: Scale) -> View:
@@ -44,22 +44,17 @@ class CastEmitter(CopyEmitter):
         assert isinstance(of, Map)
         return replace(view, buffer=self._rounded(of, of.cast(self.sizes, of.name, wide=False), scale))
 
-    def give(self, node: Node, of: Map, channels: int) -> None:
-        """Has the host write a map for the value of `node`; or its input, which a command quantizes.
-
-        channels: adjacent ones of the map, by which it is found in `given`.
-        """
+    def give(self, node: Node, of: Map) -> None:
+        """Has the host write a map for the value of `node`; or its input, which a command quantizes."""
         if node not in self.rounded:
-            self.given[node, channels] = of
+            self.given.setdefault(node, []).append(of)
             return
         source, reals = operand(node, 0), of.cast(self.sizes, of.name, wide=True)
-        known = (found for (other, _), found in self.given.items() if other is source and found.lies_as(reals))
-        found = next(known, None)
+        known = self.given.setdefault(source, [])
+        found = next((other for other in known if other.lies_as(reals)), None)
         if found is None:
             found = reals
-            while (source, channels) in self.given:
-                channels += 1 << 32  # of another quantizer, whose readers want another order
-            self.given[source, channels] = found
+            known.append(found)
         reader = self._node, self._pattern
         self._node, self._pattern = node, "quantize"
         self._rounded(found, of, self.rounded[node])

@@ -18,7 +18,7 @@ from fpga_dynamo.ir.view import Buffer, View
 from .casts import CastEmitter
 from .gather import ConstantLayout, pack_constant
 from .maps import Map, MapImages, RefusedError, as_map, dense_view
-from .sizes import CHANNELS, LINE_BYTES
+from .sizes import LINE_BYTES
 from .target import EngineTarget
 
 
@@ -32,7 +32,7 @@ class EngineEmitter(CastEmitter):
     def __init__(self, graph: GraphInfo, engine: EngineTarget, is_given: Callable[[Node], bool]) -> None:
         super().__init__(graph, engine)
         self.placements: dict[Node, View] = {}
-        self.given: dict[tuple[Node, int], Map] = {}
+        self.given: dict[Node, list[Map]] = {}
         self.rounded: dict[Node, Scale] = {}
         self.host_gives = is_given
         self._asked: dict[tuple[Node, int], Map] = {}
@@ -112,7 +112,7 @@ class EngineEmitter(CastEmitter):
             found = Map(*as_map(size), self.sizes, node.name)
             view = dense_view(found, size)
         assert isinstance(found, Map)
-        self.give(node, found, CHANNELS)
+        self.give(node, found)
         return view
 
     def folded(self, node: Node, pixel_channels: int) -> Map | None:
@@ -125,7 +125,7 @@ class EngineEmitter(CastEmitter):
             self._asked[key] = found = Map(
                 images, pixels, channels, self.sizes, node.name, pixel_channels, channels_first=len(size) == 3
             )
-            self.give(node, found, key[1])
+            self.give(node, found)
         return self._asked[key]
 
     def patches(self, node: Node, patch: tuple[int, int]) -> MapImages | None:
@@ -137,7 +137,7 @@ class EngineEmitter(CastEmitter):
         if key not in self._asked:
             of_pixel = channels * patch[0] * patch[1]
             self._asked[key] = Map(images, rows * columns, of_pixel, self.sizes, node.name, patch=patch)
-            self.give(node, self._asked[key], key[1])
+            self.give(node, self._asked[key])
         found = self._asked[key]
         return MapImages(found, images, found.channels, rows, columns)
 

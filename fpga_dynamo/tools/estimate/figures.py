@@ -179,7 +179,7 @@ def host_work(program: EngineProgram, launches: int) -> HostWork:
         HostNode(node.name, str(node.target), why, macs(node), host_seconds(node, platform) * 1e3)
         for node, why in program.left.items()
     )
-    moved = sum(of.lines for of in program.given.values()) * LINE_BYTES
+    moved = sum(of.lines for maps in program.given.values() for of in maps) * LINE_BYTES
     moved += sum(_nbytes(value(node)) for node in program.results)
     return HostWork(
         launches,

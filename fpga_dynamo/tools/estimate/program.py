@@ -24,7 +24,7 @@ class EngineProgram:
 
     taken: the pattern that each node of a match belongs to.
     left: the reason for each other node that computes, in graph order.
-    given: the feature maps that the host writes, by node and number of adjacent channels.
+    given: the feature maps that the host writes, by node.
     fillings: the value with which it pads blocks of channels.
     made: where the values of matches lie, and the launch that computes each.
     results: those values that the host reads.
@@ -35,7 +35,7 @@ class EngineProgram:
     lists: Lists
     taken: Mapping[Node, str]
     left: Mapping[Node, str]
-    given: Mapping[tuple[Node, int], Map]
+    given: Mapping[Node, list[Map]]
     fillings: Mapping[Node, int]
     made: Mapping[Node, tuple[View, int]]
     results: Mapping[Node, View]
@@ -53,7 +53,7 @@ def lower_prepared(graph: GraphInfo, engine: EngineTarget) -> EngineProgram:
     matches = [match for segment in plan.parts.segments for match in segment.matches]
     taken = {node: match.pattern.name for match in matches for node in match.nodes}
     emitter, made = memory.emitter, memory.made
-    fillings = {node: emitter.filling(node) for node, _ in emitter.given}
+    fillings = {node: emitter.filling(node) for node in emitter.given}
     results = _results(graph, made, taken, emitter)
     return EngineProgram(
         graph, engine, emitter.lists, taken, plan.parts.reasons, emitter.given, fillings, made, results

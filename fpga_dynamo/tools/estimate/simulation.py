@@ -183,7 +183,8 @@ class EngineRun:
         if node not in self.program.made:
             return node.all_input_nodes
         launch = self.program.made[node][1]
-        return [given for (given, _), of in self.program.given.items() if of.at is not None and of.launch <= launch]
+        given = self.program.given.items()
+        return [node for node, maps in given if any(of.at is not None and of.launch <= launch for of in maps)]
 
     def _computed(self, node: Node) -> Any:
         if node in self.program.made:
@@ -202,7 +203,7 @@ class EngineRun:
 
     def _launch(self) -> None:
         number = self._launched
-        for (node, _), of in self.program.given.items():
+        for node, of in ((node, of) for node, maps in self.program.given.items() for of in maps):
             if of.at is not None and of.launch == number:
                 filling = self.program.fillings[node]
                 data = of.blocked(value(node).dtype, filling).laid_out(self._values[node]).view(torch.uint8)

@@ -54,7 +54,8 @@ def _lower_segment(graph: GraphInfo, segment: Segment, memory: LaunchMemory, *, 
         results.append(_slot(node, of, of.blocked(value(node).dtype, view=view)))
     inputs = [
         _slot(node, of, of.blocked(value(node).dtype, emitter.filling(node)))
-        for (node, _), of in emitter.given.items()
+        for node, maps in emitter.given.items()
+        for of in maps
         if of.at is not None
     ]
     (launch,) = emitter.lists.launches
