@@ -108,10 +108,21 @@ def _gather(c: Call) -> Value:
     if not isinstance(index, Tensor) and axis == 0 and len(shape_of(c[0])) == 2 and isinstance(c[0], Tensor):
         return c.add(F.embedding, index, c[0])
     assert index is not None
+    index = _from_the_begin(index, shape_of(c[0])[axis])
     flat = c.add(torch.index_select, c[0], axis, c.add(torch.reshape, index, [-1]))
     size = shape_of(c[0])
     axis %= len(size)
     return c.add(torch.reshape, flat, [*size[:axis], *shape_of(index), *size[axis + 1 :]])
+
+
+def _from_the_begin(index: Value, size: int) -> Value:
+    """Constant indices without those that count from the end, which PyTorch refuses."""
+    return torch.where(index < 0, index + size, index) if isinstance(index, Tensor) else index
+
+
+def _gather_elements(c: Call) -> Value:
+    axis = c.attribute("axis", 0)
+    return c.add(torch.gather, c[0], axis, _from_the_begin(c[1], shape_of(c[0])[axis]))
 
 
 def _expand(c: Call) -> Value:
@@ -230,7 +241,7 @@ MOVING: dict[str, Translation] = {
     "EyeLike": _eye_like,
     "Flatten": _flatten,
     "Gather": _gather,
-    "GatherElements": lambda c: c.add(torch.gather, c[0], c.attribute("axis", 0), c[1]),
+    "GatherElements": _gather_elements,
     "Identity": lambda c: c[0],
     "Pad": _pad,
     "Range": _range,

@@ -118,6 +118,8 @@ CASES: dict[str, Case] = {
     "Slice, backwards": case("Slice", WIDE, S=ints(-1, 5), E=ints(-(2**40), 0), A=ints(1, 2), T=ints(-1, -2)),
     "Slice, 9": case("Slice", WIDE, opset=9, starts=[1], ends=[3], axes=[1]),
     "Gather": case("Gather", WIDE, I=np.array([[0, 2], [1, 1]]), axis=1),
+    "Gather, from the end": case("Gather", WIDE, I=np.array([[-1, 0], [-3, 1]]), axis=1),
+    "GatherElements, from the end": case("GatherElements", I=np.array([[-1, 0, -8]]), axis=1),
     "Gather, one": case("Gather", WIDE, I=np.array(1), axis=2),
     "Gather, computed": case("Gather", (WIDE, np.array([[1, 0]])), axis=0),
     "GatherElements": case("GatherElements", (ROWS, np.array([[1, 0, 7]])), axis=1),
