@@ -14,7 +14,7 @@ from rich.console import Console
 from . import check_command as check
 from . import estimate_command as estimates
 from . import platform as platforms
-from . import pragma_lint, scaffold, vpp
+from . import csim, pragma_lint, scaffold, vpp
 from . import recipe as recipes
 from .axlf import read
 from .build import build_design, check_output, design_of, load_design
@@ -48,6 +48,8 @@ xclbin-build A.cpp -k NAME [B.cpp -k NAME2] [--config FILE]   compiles and links
 
 xclbin-build --from-model MODEL --platform P -o DIR   searches the engine for a model, and writes its recipe.
 
+xclbin-build csim FILE.cfg | SCRIPT.tcl   a component of Vitis HLS with its own test bench.
+
 xclbin-build new core|kernel NAME [-o DIR]   the files of a core or kernel of your own, with an operator of PyTorch.
 
 examples:
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done; 1: a design does not fit or misses its contract; 2: it could not be done, a message says why.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"info": _info, "estimate": estimates.run, "check": check.run, "new": scaffold.run, "report": report.run}
+    commands = {"info": _info, "estimate": estimates.run, "check": check.run, "new": scaffold.run, "report": report.run, "csim": csim.run}
     command = commands.get(words[0]) if words else None
     if any(word.partition("=")[0] == _FROM_MODEL for word in words):
         return run_command("error", lambda: _from_model(words), (BuildError, XclbinError))

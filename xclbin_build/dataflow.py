@@ -4,7 +4,8 @@ A region is the body of a function, or of a loop, that has `#pragma HLS dataflow
 
 - a call that is a statement, and a loop, become processes (`sim::region::run`); a call in an unrolled loop becomes a
   process for each iteration;
-- `hls::task t(f, a, b);` becomes a process that calls `f(a, b)` again and again (`sim::region::task`);
+- `hls::task t(f, a, b);` becomes a process that calls `f(a, b)` again and again (`sim::region::task`), and so does
+  `t[i](f, a, b);` of an array of tasks;
 - a stream gets the depth of its type or of `#pragma HLS stream`, 2 without either;
 - processes that name the same variable of the region, but for streams and what has a value where it is declared, run
   one after the other, as they do with a ping-pong buffer.
@@ -164,6 +165,7 @@ class _Region:
         self.joins: str = f"{self.variable}.join(); " + (outer.joins if outer else "")
         self.depths: dict[str, str] = {}
         self.arrays: set[str] = set()
+        self.tasks: set[str] = set(outer.tasks) if outer else set()
 
     def body(self, brace: int, end: int) -> None:
         """The body between a `{` and its `}`."""
@@ -262,9 +264,8 @@ class _Region:
             if _is_region(self.tokens, header):
                 _Region(self.tokens, self.edits, self.numbers, "loop", self).body(header, last - 1)
                 return last
-            if any(_pragma(token, "unroll") is not None for token in inside) and not self.declares(
-                header + 1, last - 1
-            ):
+            unrolled = any(_pragma(token, "unroll") is not None or token.text in self.tasks for token in inside)
+            if unrolled and not self.declares(header + 1, last - 1):
                 variable = self.loop_variable(at + 1, header)
                 self.statements(header + 1, last - 1, f"{capture}, {variable}" if variable else capture)
                 return last
@@ -287,25 +288,30 @@ class _Region:
                 at += 1
                 continue
             last = self.semicolon(at, end)
-            if self.tokens[at].text not in (*_BLOCKS, *_INLINE, "for") and self.call(at, last) is None:
+            is_task = self.tokens[at].text in self.tasks
+            if not is_task and self.tokens[at].text not in (*_BLOCKS, *_INLINE, "for") and self.call(at, last) is None:
                 return True
             at = last + 1
         return False
 
     def simple(self, at: int, last: int, capture: str) -> None:
         """An expression or a declaration, up to its semicolon."""
+        if self.tokens[at].text in self.tasks:
+            self.task(at, at, last, capture)
+            return
         callee = self.call(at, last)
         if callee is not None:
             self.process(at, last, callee, capture)
             return
         task = next((i for i in range(at, last) if _is_task(self.tokens, i)), None)
         if task is not None:
-            self.task(at, task, last)
+            self.task(at, task, last, capture)
             return
         names = self.note_arrays(at, last)
         if self.tokens[at].text not in _ARITHMETIC:
             limits = "".join(
-                f" ::sim::limit_depth({name}, {self.depths.get(name, '0')}, {cpp_string(name)});" for name in names
+                f" ::sim::declare({self.variable}, {name}, {self.depths.get(name, '0')}, {cpp_string(name)});"
+                for name in names
             )
             self.edits.insert(self.tokens[last].end, limits)
 
@@ -353,17 +359,19 @@ class _Region:
         self.edits.insert(self.tokens[at].begin, f"{self.variable}.run({cpp_string(callee)}, [{capture}] {{ ")
         self.edits.insert(self.tokens[last].end, f" }}{arrays});")
 
-    def task(self, at: int, task: int, last: int) -> None:
-        """`hls::task t(f, a, b);`"""
-        opening = next((i for i in range(task, last) if self.tokens[i].text == "("), None)
+    def task(self, at: int, task: int, last: int, capture: str) -> None:
+        """`hls::task t(f, a, b);`, or `hls::task t;` (also an array of tasks), whose tasks are started later."""
+        opening = next((i for i in _direct(self.tokens, task, last) if self.tokens[i].text == "("), None)
         if opening is None:
+            self.tasks.add(self.tokens[task + 3].text)
+            self.edits.replace(self.tokens[at].begin, self.tokens[last - 1].end, "")
             return
         inside = range(opening + 1, _behind(self.tokens, opening) - 1)
         comma = next((i for i in _direct(self.tokens, inside.start, inside.stop) if self.tokens[i].text == ","), None)
         function_end = comma if comma is not None else inside.stop
         callee = "".join(token.text for token in self.tokens[inside.start : function_end])
         begin = self.tokens[at].begin
-        self.edits.replace(begin, self.tokens[opening].end, f"{self.variable}.task({cpp_string(callee)}, [&] {{ (")
+        self.edits.replace(begin, self.tokens[opening].end, f"{self.variable}.task({cpp_string(callee)}, [{capture}] {{ (")
         if comma is not None:
             self.edits.replace(self.tokens[comma].begin, self.tokens[comma].end, ")(")
         else:

@@ -57,7 +57,18 @@ public:
     void await_place() {
         process& me = self();
         if (!ends_.writes(me) && !fibers().at_root()) ends_.written_by(me, title());
-        while (depth_ && filled_ - freed_ >= depth_) wait(me, waiting_writer_, FULL);
+        while (is_full()) wait(me, waiting_writer_, FULL);
+    }
+    // The first of several that has an element (EMPTY: waits while all are empty), or a place.
+    static std::size_t await_any(fifo* const* all, std::size_t count, int why) {
+        process& me = self();
+        for (;;) {
+            for (std::size_t i = 0; i < count; i++)
+                if (why == EMPTY ? all[i]->filled_ != all[i]->freed_ : !all[i]->is_full()) return i;
+            if (fibers().alone()) throw std::runtime_error(all[0]->alone(why));
+            const any_of until_left(all, count, why, me);
+            suspend(me, *all[0], why);
+        }
     }
     void filled() {
         filled_++;
@@ -83,6 +94,19 @@ private:
         explicit polling(fiber& f) : of(f) { of.set_polling(true); }
         ~polling() { of.set_polling(false); }
     };
+    // A process that waits for one of several.
+    struct any_of {
+        fifo* const* all;
+        std::size_t count;
+        int why;
+        any_of(fifo* const* a, std::size_t n, int w, process& me) : all(a), count(n), why(w) { set(&me); }
+        ~any_of() { set(nullptr); }
+        void set(process* who) {
+            for (std::size_t i = 0; i < count; i++)
+                (why == EMPTY ? all[i]->waiting_reader_ : all[i]->waiting_writer_) = who;
+        }
+    };
+    bool is_full() const { return depth_ && filled_ - freed_ >= depth_; }
     std::string title() const { return name_.empty() ? "a stream" : "'" + name_ + "'"; }
 
     // On a card they would be there in the next run.

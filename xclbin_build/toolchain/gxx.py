@@ -30,7 +30,7 @@ STAND_INS = ("-isystem", "headers")  # of AMD's headers, for the user's kernels 
 # What hls_kernels/lib/exit_guard.cpp stands in for.
 _WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
 # Not of signed overflow: hardware wraps around. What a failed check calls is hls_kernels/lib/undefined.cpp.
-_SANITIZE = (
+SANITIZE = (
     "-fsanitize=bounds,shift,integer-divide-by-zero,vla-bound,unreachable,return",
     "-fno-sanitize-recover=bounds,shift,integer-divide-by-zero,vla-bound",
 )
@@ -88,7 +88,7 @@ def build(
     engines = {f"cu_{kernel.name}.cpp" for kernel in design.kernels if kernel.engine}
     plain = [kernel for kernel in design.kernels if kernel.source]
     macros = {
-        name: [*(f"-D{macro}" for macro in kernel.define), *(_SANITIZE if sanitize else ())]
+        name: [*(f"-D{macro}" for macro in kernel.define), *(SANITIZE if sanitize else ())]
         for kernel in plain
         for name in stubs(kernel)
     }

@@ -1,0 +1,3 @@
+// Stands in for the header of Vitis HLS.
+#pragma once
+#include "../ap_utils.h"

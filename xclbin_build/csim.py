@@ -1,0 +1,218 @@
+"""`xclbin-build csim`: a kernel with its own C++ test bench, without Vitis.
+
+The sources are compiled as for the emulator: calls in a dataflow region are processes side by side with FIFOs of their
+depth, and array bounds, shifts and divisions are checked. The test bench is compiled as it is, and its exit status is
+the command's. It runs in a folder as deep below the component as Vitis' C simulation does, with copies of its data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hls_kernels import ROOT, SIM, STAND_INS
+
+from . import dataflow, pragma_lint
+from .command_line import parse, refuse
+from .errors import RecipeError, ToolchainError
+from .escape import cpp_string
+from .hls_project import HlsProject, SourceFile, load
+from .includes import files_of
+from .toolchain import process
+from .toolchain.compiler import find_compiler
+from .toolchain.gxx import SANITIZE
+from .trusted_path import printable
+
+_FLAGS = ("-O1", "-g1", "-w", "-pthread", "-D__HLS_CSIM__=1", "-D__SIM_FPO__", "-ffp-contract=off")
+_RUN = Path("csim/hls/csim/build")
+"""Below the component, as Vitis has it: test benches name files as ../../../../data."""
+_NOT_LINKED = ("csim", ".git", "hls", "logs")
+_ENDED_BY_SIGNAL = 128
+
+
+def run(words: list[str]) -> int:
+    """The command. Returns the test bench's exit status; what cannot be done is a RecipeError or ToolchainError."""
+    own, arguments = _divided(words)
+    parser = argparse.ArgumentParser(
+        prog="xclbin-build csim", description=__doc__.splitlines()[0],
+        usage="xclbin-build csim [FILE.cfg | SCRIPT.tcl | SOURCE...] [options] [-- ARGUMENT...]",
+    )  # fmt: skip
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE",
+                        help="a .cfg file, a Tcl script of Vitis HLS, or C++ sources of the kernel")  # fmt: skip
+    parser.add_argument("--config", type=Path, help="the .cfg file of a component, as for vitis-run")
+    parser.add_argument("--tb", type=Path, action="append", default=[], metavar="FILE",
+                        help="a file of the test bench: C++, or data")  # fmt: skip
+    parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="a folder of headers")
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro")
+    parser.add_argument("--work-dir", type=Path, metavar="DIR", help="keep the build here (default: a temporary one)")
+    parser.add_argument("--sanitize", action=argparse.BooleanOptionalAction, default=True,
+                        help="check array bounds, shifts and divisions of the kernel (default)")  # fmt: skip
+    parser.add_argument("--timeout", type=float, metavar="S", help="end the test bench after so many seconds")
+    options = parse(parser, own)
+    project = _project(options, arguments)
+    for finding in _findings(project):
+        print(f"pragma: {finding}", file=sys.stderr)
+    if options.work_dir:
+        options.work_dir.mkdir(parents=True, exist_ok=True)
+        return _simulate(project, options.work_dir.resolve(), options.sanitize, options.timeout)
+    with tempfile.TemporaryDirectory(prefix="csim_") as folder:
+        return _simulate(project, Path(folder).resolve(), options.sanitize, options.timeout)
+
+
+def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The command's own words, and those behind `--` for the test bench."""
+    at = list(words).index("--") if "--" in words else len(words)
+    return list(words[:at]), list(words[at + 1 :])
+
+
+def _project(options: argparse.Namespace, arguments: Sequence[str]) -> HlsProject:
+    files: list[Path] = list(options.files)
+    described = [path for path in files if path.suffix in (".cfg", ".ini", ".tcl")]
+    if options.config:
+        described.append(options.config)
+    if len(described) > 1:
+        raise RecipeError("give one .cfg file or Tcl script: a component has one test bench.")
+    project = load(described[0]) if described else HlsProject(Path.cwd())
+    here = Path.cwd()
+    for path in files:
+        if path not in described:
+            project.add(str(here / path), bench=False)
+    for path in options.tb:
+        project.add(str(here / path), bench=True)
+    more = [f"-I{here / folder}" for folder in options.include] + [f"-D{macro}" for macro in options.define]
+    project.source_flags += more
+    project.bench_flags += more
+    project.arguments = list(arguments) or project.arguments
+    if not project.sources and not project.bench:
+        raise RecipeError("no sources: name a .cfg file, a Tcl script, or C++ files and their test bench with --tb.")
+    if not project.bench and not any(_has_main(each.path) for each in project.sources):
+        raise RecipeError("no test bench: name a C++ file with main() behind --tb, or as tb.file of the .cfg file.")
+    return project
+
+
+def _has_main(path: Path) -> bool:
+    return re.search(r"\bmain\s*\(", path.read_text(errors="replace")) is not None
+
+
+def _findings(project: HlsProject) -> list[str]:
+    files = [each.path for each in project.sources]
+    return [str(found) for found in pragma_lint.check_files(files, sorted({path.parent for path in files}))]
+
+
+def _simulate(project: HlsProject, work: Path, sanitize: bool, timeout: float | None) -> int:
+    folders = [each.path.parent for each in [*project.sources, *project.bench]]
+    flags = [*project.source_flags, *project.bench_flags, *(f for each in project.sources for f in each.flags)]
+    named = [Path(flag[2:]) for flag in flags if flag.startswith("-I")]
+    mirror = Mirror(work / "sources", [*folders, *named])
+    mirror.stage([each.path for each in [*project.sources, *project.bench]])
+    objects = []
+    for number, (each, bench) in enumerate(_units(project)):
+        of_project = project.bench_flags if bench else project.source_flags
+        checks = SANITIZE if sanitize and not bench else ()
+        target = work / f"{number}_{each.path.stem}.o"
+        _compile(mirror, each, [*of_project, *each.flags, *checks], target)
+        objects.append(str(target))
+    own = work / "terminate.o"
+    compiler = find_compiler().command
+    _call([*compiler, "-std=gnu++17", *_FLAGS, "-c", str(SIM / "csim.cpp"), "-o", str(own)])
+    program = work / "csim.exe"
+    libraries = [word for word in project.link if word.startswith(("-l", "-L"))]
+    _call([*compiler, *objects, str(own), "-o", str(program), *(SANITIZE if sanitize else ()), *libraries, "-pthread"])
+    return _run(program, project, work, timeout)
+
+
+def _units(project: HlsProject) -> Iterable[tuple[SourceFile, bool]]:
+    """Each file to compile once, and whether it belongs to the test bench alone."""
+    seen: set[Path] = set()
+    for bench, files in ((False, project.sources), (True, project.bench)):
+        for each in files:
+            if each.path.resolve() not in seen:
+                seen.add(each.path.resolve())
+                yield each, bench
+
+
+class Mirror:
+    """Copies of a component's files, each below a folder by its whole path, with regions rewritten.
+
+    A file is copied if it, or a header that it includes, has a dataflow region: then its own quotes find the copies.
+    """
+
+    def __init__(self, root: Path, folders: Sequence[Path]) -> None:
+        self.root, self.folders = root, folders
+
+    def stage(self, sources: Sequence[Path]) -> None:
+        """Writes the copies of the sources, and of the headers that they include from folders of the component."""
+        for path in files_of([path.resolve() for path in sources], self.folders):
+            if not path.is_file():
+                continue
+            copy = self.of(path)
+            text = path.read_text(encoding="utf-8", errors="surrogateescape")
+            changed = text if path.suffix == ".c" else dataflow.rewritten(text)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            line = f"#line 1 {cpp_string(str(path))}\n"
+            copy.write_text(line + changed, encoding="utf-8", errors="surrogateescape")
+
+    def of(self, path: Path) -> Path:
+        return self.root / path.resolve().relative_to("/")
+
+    def flags(self, flags: Sequence[str]) -> list[str]:
+        """Folders of headers, each behind that of its copies."""
+        found = []
+        for flag in flags:
+            if flag.startswith("-I"):
+                found.append(f"-I{self.of(Path(flag[2:]))}")
+            found.append(flag)
+        return found
+
+
+def _compile(mirror: Mirror, each: SourceFile, flags: Sequence[str], target: Path) -> None:
+    parent = each.path.resolve().parent
+    command = [*find_compiler().command, *_FLAGS]
+    if each.path.suffix == ".c":
+        command += ["-x", "c", "-std=gnu11"]
+    else:
+        command += ["-std=gnu++17", "-include", str(SIM / "dataflow_calls.hpp")]
+    command += [*mirror.flags(flags), "-iquote", str(parent), f"-I{parent}", f"-I{ROOT}", "-isystem", str(STAND_INS)]
+    _call([*command, "-c", str(mirror.of(each.path)), "-o", str(target)])
+
+
+def _call(command: Sequence[str]) -> None:
+    finished = process.run(command, timeout=process.time_limit())
+    if finished.status:
+        lines = "\n".join(finished.output.splitlines()[:20])
+        raise ToolchainError(f"the compiler rejected the sources:\n{lines}")
+
+
+def _run(program: Path, project: HlsProject, work: Path, timeout: float | None) -> int:
+    component = work / "component"
+    component.mkdir(exist_ok=True)
+    for entry in project.folder.iterdir():
+        link = component / entry.name
+        if entry.name not in _NOT_LINKED and entry.resolve() not in (work, *work.parents) and not link.exists():
+            link.symlink_to(entry.resolve())
+    folder = component / _RUN
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in project.data:
+        if path.is_dir():
+            shutil.copytree(path, folder / path.name, dirs_exist_ok=True)
+        else:
+            shutil.copy(path, folder / path.name)
+    environment = os.environ | {"UBSAN_OPTIONS": "print_stacktrace=0"}
+    try:
+        status = subprocess.run(
+            [str(program), *project.arguments], cwd=folder, env=environment, timeout=timeout, check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return refuse("xclbin-build csim", f"the test bench has not ended after {timeout:g} s; give more by --timeout.")
+    if status < 0:
+        print(f"xclbin-build csim: the test bench was ended by signal {-status}", file=sys.stderr)
+        return _ENDED_BY_SIGNAL - status
+    return status
+
