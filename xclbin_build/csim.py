@@ -56,14 +56,19 @@ def run(words: list[str]) -> int:
                         help="check array bounds, shifts and divisions of the kernel (default)")  # fmt: skip
     parser.add_argument("--timeout", type=float, metavar="S", help="end the test bench after so many seconds")
     options = parse(parser, own)
-    project = _project(options, arguments)
-    for finding in _findings(project):
-        print(f"pragma: {finding}", file=sys.stderr)
-    if options.work_dir:
-        options.work_dir.mkdir(parents=True, exist_ok=True)
-        return _simulate(project, options.work_dir.resolve(), options.sanitize, options.timeout)
-    with tempfile.TemporaryDirectory(prefix="csim_") as folder:
-        return _simulate(project, Path(folder).resolve(), options.sanitize, options.timeout)
+    projects = _projects(options, arguments)
+    status = 0
+    for number, project in enumerate(projects):
+        for finding in _findings(project):
+            print(f"pragma: {finding}", file=sys.stderr)
+        if options.work_dir:
+            work = options.work_dir / str(number) if len(projects) > 1 else options.work_dir
+            work.mkdir(parents=True, exist_ok=True)
+            status = status or _simulate(project, work.resolve(), options.sanitize, options.timeout)
+            continue
+        with tempfile.TemporaryDirectory(prefix="csim_") as folder:
+            status = status or _simulate(project, Path(folder).resolve(), options.sanitize, options.timeout)
+    return status
 
 
 def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -72,29 +77,32 @@ def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(words[:at]), list(words[at + 1 :])
 
 
-def _project(options: argparse.Namespace, arguments: Sequence[str]) -> HlsProject:
+def _projects(options: argparse.Namespace, arguments: Sequence[str]) -> list[HlsProject]:
+    """The components to simulate, one after the other."""
     files: list[Path] = list(options.files)
     described = [path for path in files if path.suffix in (".cfg", ".ini", ".tcl")]
     if options.config:
         described.append(options.config)
     if len(described) > 1:
         raise RecipeError("give one .cfg file or Tcl script: a component has one test bench.")
-    project = load(described[0]) if described else HlsProject(Path.cwd())
     here = Path.cwd()
-    for path in files:
-        if path not in described:
-            project.add(str(here / path), bench=False)
-    for path in options.tb:
-        project.add(str(here / path), bench=True)
+    projects = load(described[0]) if described else [HlsProject(here)]
     more = [f"-I{here / folder}" for folder in options.include] + [f"-D{macro}" for macro in options.define]
-    project.source_flags += more
-    project.bench_flags += more
-    project.arguments = list(arguments) or project.arguments
-    if not project.sources and not project.bench:
+    for project in projects:
+        for path in files:
+            if path not in described:
+                project.add(str(here / path), bench=False)
+        for path in options.tb:
+            project.add(str(here / path), bench=True)
+        project.source_flags += more
+        project.bench_flags += more
+        project.arguments = list(arguments) or project.arguments
+    if not any(project.sources or project.bench for project in projects):
         raise RecipeError("no sources: name a .cfg file, a Tcl script, or C++ files and their test bench with --tb.")
-    if not project.bench and not any(_has_main(each.path) for each in project.sources):
-        raise RecipeError("no test bench: name a C++ file with main() behind --tb, or as tb.file of the .cfg file.")
-    return project
+    for project in projects:
+        if not any(_has_main(each.path) for each in [*project.bench, *project.sources]):
+            raise RecipeError("no test bench: name a C++ file with main() behind --tb, or as tb.file of the .cfg file.")
+    return projects
 
 
 def _has_main(path: Path) -> bool:

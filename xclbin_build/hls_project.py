@@ -1,7 +1,8 @@
 """A component of Vitis HLS: its sources, its test bench and their options, of a `.cfg` file or of a Tcl script.
 
-Of a script the commands `set`, `add_files`, `set_top`, `csim_design` and `source` are read, with the values of
-variables, and of `if` the first branch; nothing in it is executed. Directives have no effect in C simulation.
+Of a script the commands `open_component`, `open_project`, `set`, `add_files`, `set_top`, `csim_design` and `source` are
+read, with the values of variables, and of `if` the first branch; nothing in it is executed. Directives have no effect in
+C simulation.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ class HlsProject:
     def add(self, name: str, *, bench: bool, flags: Sequence[str] = ()) -> None:
         """A source or a file of the test bench. Raises RecipeError if it does not exist."""
         path = self.folder / name
+        if not path.exists() and path.suffix.lower() in _HEADERS:
+            self.ignored.append(name)  # the compiler finds headers by itself
+            return
         if not path.exists():
             raise RecipeError(f"{printable(path)} does not exist, which {printable(self.folder)}'s component names.")
         if path.suffix.lower() in CODE:
@@ -78,17 +82,19 @@ class HlsProject:
         return found
 
 
-def load(path: Path) -> HlsProject:
-    """The component that a file describes: a Tcl script by its ending, else a configuration file.
+def load(path: Path) -> list[HlsProject]:
+    """The components that a file describes: a Tcl script by its ending, which may have several, else a configuration.
 
     Raises RecipeError for a file that cannot be read or understood, or that names what does not exist.
     """
-    project = HlsProject(path.absolute().parent)
+    folder = path.absolute().parent
     if path.suffix == ".tcl":
-        _Script(project).run(path)
-    else:
-        _read_config(path, project)
-    return project
+        script = _Script(folder)
+        script.run(path)
+        return [project for project in script.projects if project.sources or project.bench]
+    project = HlsProject(folder)
+    _read_config(path, project)
+    return [project]
 
 
 def _text(path: Path) -> str:
@@ -139,10 +145,15 @@ def _read_config(path: Path, project: HlsProject) -> None:
 class _Script:
     """A Tcl script while it is read."""
 
-    def __init__(self, project: HlsProject) -> None:
-        self.project = project
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.projects = [HlsProject(folder)]
         self.variables: dict[str, str] = {}
         self.scripts = 0
+
+    @property
+    def project(self) -> HlsProject:
+        return self.projects[-1]
 
     def run(self, path: Path) -> None:
         self.scripts += 1
@@ -159,14 +170,16 @@ class _Script:
             values = [self.value(word) for word in rest]
             if name == "set" and len(values) == 2:
                 self.variables[values[0]] = values[1]
+            elif name in ("open_component", "open_project") and self.project.sources:
+                self.projects.append(HlsProject(self.folder))
             elif name == "set_top" and values:
                 self.project.top = values[-1]
             elif name == "add_files":
                 self.add_files(values)
             elif name == "csim_design":
                 self.csim_design(values)
-            elif name == "source" and values and (self.project.folder / values[-1]).is_file():
-                self.run(self.project.folder / values[-1])
+            elif name == "source" and values and (self.folder / values[-1]).is_file():
+                self.run(self.folder / values[-1])
 
     def branch(self, words: list[str]) -> None:
         """The first branch; of `if {![info exists NAME]}` only where the variable has no value yet."""
@@ -190,7 +203,7 @@ class _Script:
                 return os.environ.get(inside[1], match[0])
             return self.variables.get(name, match[0])
 
-        word = re.sub(r"\[\s*pwd\s*\]", lambda _: str(self.project.folder), word)
+        word = re.sub(r"\[\s*pwd\s*\]", lambda _: str(self.folder), word)
         return re.sub(r"\$(?:\{([^}]*)\}|((?:::)?\w+(?:\(\w+\))?))", of, word)
 
     def add_files(self, values: list[str]) -> None:

@@ -384,6 +384,10 @@ std::ostream& operator<<(std::ostream& out, const ap_fixed_base<W_, I_, S_>& x) 
 #ifdef __HLS_CHECK__
     return out;
 #else
-    return out << x.to_double();
+    const std::ios_base::fmtflags before = out.flags();
+    out.unsetf(std::ios_base::floatfield);  // AMD's writes no zeros behind the last digit, and no exponent
+    out << x.to_double();
+    out.flags(before);
+    return out;
 #endif
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <type_traits>
 
 namespace hls {
@@ -19,7 +20,7 @@ struct modular<T_, true> {
 #endif
 
 template <class T_, std::size_t N_>
-class alignas(sizeof(T_) * N_ <= 128 && (N_ & (N_ - 1)) == 0 ? sizeof(T_) * N_ : alignof(T_)) vector {
+class alignas(sizeof(T_) * N_ <= 128 && ((sizeof(T_) * N_) & (sizeof(T_) * N_ - 1)) == 0 ? sizeof(T_) * N_ : alignof(T_)) vector {
 public:
     typedef T_ value_type;
     vector() = default;
@@ -28,6 +29,11 @@ public:
 #pragma HLS unroll
             lanes_[i] = x;
         }
+    }
+    vector(std::initializer_list<T_> x) {
+        std::size_t i = 0;
+        for (const T_& lane : x)
+            if (i < N_) lanes_[i++] = lane;
     }
     vector(const std::array<T_, N_>& x) {
         for (std::size_t i = 0; i < N_; i++) {
