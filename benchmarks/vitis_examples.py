@@ -27,7 +27,7 @@ from typing import Any
 
 from fpga_dynamo.tools.emulate import ROUTES
 
-_TOOLS = Path(sys.executable).parent
+TOOLS = Path(sys.executable).parent
 _HEADERS = Path(__file__).parents[1] / "hls_kernels/headers"
 """Host programs include ap_int.h and the like, as Vitis' Makefiles let them."""
 _XRT_HEADERS = Path("/usr/include/xrt")
@@ -139,15 +139,15 @@ def run_example(example: Example, route: str, seconds: float) -> None:
         folder = Path(name)
         for container in example.containers:
             words = [word for kernel, source in container.kernels for word in (str(source), "-k", kernel)]
-            command = [str(_TOOLS / "xclbin-build"), "--target", "sw_emu", *words, *container.options,
+            command = [str(TOOLS / "xclbin-build"), "--target", "sw_emu", *words, *container.options,
                        "-I", str(example.folder / "src"), "-o", str(folder / f"{container.name}.xclbin")]  # fmt: skip
-            _step("xclbin", command, folder, seconds)
+            run_step("xclbin", command, folder, seconds)
         command = _host(example, folder, seconds)
         if (example.folder / "xrt.ini").is_file():
             shutil.copy(example.folder / "xrt.ini", folder)
         arguments = _placed(example.arguments, example.checkout, example.folder, folder)
-        emulate = [str(_TOOLS / "fpga-dynamo"), "emulate", "--route", route, "--"]
-        output = _step("run", [*emulate, *command, *shlex.split(arguments)], folder, seconds, example.cards)
+        emulate = [str(TOOLS / "fpga-dynamo"), "emulate", "--route", route, "--"]
+        output = run_step("run", [*emulate, *command, *shlex.split(arguments)], folder, seconds, example.cards)
         if re.search(r"TEST\s+FAILED", output):
             raise Failure("run", "prints TEST FAILED")
 
@@ -159,11 +159,11 @@ def _host(example: Example, folder: Path, seconds: float) -> list[str]:
         return [sys.executable, *sources]
     program = str(folder / "host")
     options = ["-std=c++17", "-O1", "-w", *example.options, f"-I{_XRT_HEADERS}", f"-I{_HEADERS}"]
-    _step("host", ["g++", *options, *sources, "-o", program, *_LIBRARIES], folder, seconds)
+    run_step("host", ["g++", *options, *sources, "-o", program, *_LIBRARIES], folder, seconds)
     return [program]
 
 
-def _step(name: str, command: Sequence[str], folder: Path, seconds: float, cards: int = 1) -> str:
+def run_step(name: str, command: Sequence[str], folder: Path, seconds: float, cards: int = 1) -> str:
     """What a command prints. Raises Failure; what the command has started is ended with it."""
     environment = os.environ | {"FPGA_DYNAMO_EMULATED_CARDS": str(cards), "PYTHONDONTWRITEBYTECODE": "1"}
     with subprocess.Popen(

@@ -12,9 +12,9 @@ from pathlib import Path
 from rich.console import Console
 
 from . import check_command as check
+from . import csim, pragma_lint, scaffold, vpp
 from . import estimate_command as estimates
 from . import platform as platforms
-from . import csim, pragma_lint, scaffold, vpp
 from . import recipe as recipes
 from .axlf import read
 from .build import build_design, check_output, design_of, load_design
@@ -68,7 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done; 1: a design does not fit or misses its contract; 2: it could not be done, a message says why.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"info": _info, "estimate": estimates.run, "check": check.run, "new": scaffold.run, "report": report.run, "csim": csim.run}
+    commands = {
+        "info": _info,
+        "estimate": estimates.run,
+        "check": check.run,
+        "csim": csim.run,
+        "new": scaffold.run,
+        "report": report.run,
+    }
     command = commands.get(words[0]) if words else None
     if any(word.partition("=")[0] == _FROM_MODEL for word in words):
         return run_command("error", lambda: _from_model(words), (BuildError, XclbinError))

@@ -13,6 +13,7 @@ DEFAULT_DEPTH = 16
 MOST_DEPTH = 1 << 20
 
 _END = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
+_SWITCH = re.compile(r"(?<=\])\.\d+(\.RAMA)?$")
 _RANGE = re.compile(r"(\w+)\[(\d+):(\d+)\]")
 _MOST_BANKS = 64
 
@@ -47,7 +48,12 @@ def parse_stream(text: str, where: str) -> Stream:
 
 
 def banks_of(tag: str) -> tuple[str, ...]:
-    """The banks that a text names: `HBM[0:3]` is HBM[0] to HBM[3]. Older files say bank0 for DDR[0]."""
+    """The banks that a text names: `HBM[0:3]` is HBM[0] to HBM[3]. Older files say bank0 for DDR[0].
+
+    In `HBM[0:3].1.RAMA`, 1 is the port of the switch in front of the banks, and RAMA an IP that orders accesses: neither
+    changes where data lies.
+    """
+    tag = _SWITCH.sub("", tag)
     span = _RANGE.fullmatch(tag)
     if span:
         first, last = int(span[2]), int(span[3])

@@ -28,7 +28,6 @@ from .includes import files_of
 from .toolchain import process
 from .toolchain.compiler import find_compiler
 from .toolchain.gxx import SANITIZE
-from .trusted_path import printable
 
 _FLAGS = ("-O1", "-g1", "-w", "-pthread", "-D__HLS_CSIM__=1", "-D__SIM_FPO__", "-ffp-contract=off")
 _RUN = Path("csim/hls/csim/build")

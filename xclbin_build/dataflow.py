@@ -7,6 +7,7 @@ A region is the body of a function, or of a loop, that has `#pragma HLS dataflow
 - `hls::task t(f, a, b);` becomes a process that calls `f(a, b)` again and again (`sim::region::task`), and so does
   `t[i](f, a, b);` of an array of tasks;
 - a stream gets the depth of its type or of `#pragma HLS stream`, 2 without either;
+- an assignment that names a variable of the region, without a value where it is declared, becomes a process, too;
 - processes that name the same variable of the region, but for streams and what has a value where it is declared, run
   one after the other, as they do with a ping-pong buffer.
 
@@ -18,15 +19,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from .cpp_lexer import is_word, lex
+from .cpp_tokens import Edits, Token, behind, behind_template, direct, is_shift
 from .escape import cpp_string
 
 _PRAGMA = re.compile(r"#\s*pragma\s+hls\s+(\w+)([^\n]*)", re.IGNORECASE)
 _OPTION = re.compile(r"(\w+)\s*=\s*([\w.:]+)")
-_OPENING, _CLOSING = "([{", ")]}"
 _BLOCKS = ("if", "while", "do", "switch", "else", "try", "catch")
 _INLINE = (
     "return",
@@ -46,33 +45,6 @@ _ARITHMETIC = ("const", "static", "unsigned", "signed", "char", "short", "int", 
 _MANUAL, _PROCESS = "DATAFLOW_BEGIN", "PROCESS"
 
 
-class Token(NamedTuple):
-    text: str
-    begin: int
-    end: int
-    is_directive: bool
-
-
-@dataclass
-class _Edits:
-    """Insertions and replacements, by position in the text."""
-
-    found: list[tuple[int, int, str]] = field(default_factory=list)
-
-    def insert(self, at: int, text: str) -> None:
-        self.found.append((at, at, text))
-
-    def replace(self, begin: int, end: int, text: str) -> None:
-        self.found.append((begin, end, text))
-
-    def applied(self, text: str) -> str:
-        pieces, at = [], 0
-        for begin, end, new in sorted(self.found, key=lambda edit: edit[:2]):
-            pieces += [text[at:begin], new]
-            at = end
-        return "".join([*pieces, text[at:]])
-
-
 def rewritten(text: str, *, only_manual: bool = False) -> str:
     """The text with the regions' calls as processes; the same text if it has no region.
 
@@ -84,12 +56,12 @@ def rewritten(text: str, *, only_manual: bool = False) -> str:
     if only_manual and not manual:
         return text
     tokens = [Token(m[0], m.start(), m.end(), kind == "directive") for kind, m in lex(text)]
-    edits = _Edits()
+    edits = Edits()
     numbers = iter(range(1, len(tokens) + 1))
     at = 0
     while at < len(tokens):
         if tokens[at].text == "{" and _is_region(tokens, at):
-            end = _behind(tokens, at)
+            end = behind(tokens, at)
             region = _Region(tokens, edits, numbers, _name_of(tokens, at))
             if manual:
                 region.order_arrays(at + 1, end - 1)
@@ -99,25 +71,6 @@ def rewritten(text: str, *, only_manual: bool = False) -> str:
         else:
             at += 1
     return edits.applied(text)
-
-
-def _behind(tokens: Sequence[Token], begin: int) -> int:
-    """Position behind the bracket that closes the one at `begin`."""
-    depth = 0
-    for i in range(begin, len(tokens)):
-        if not tokens[i].is_directive and len(tokens[i].text) == 1:
-            depth += (tokens[i].text in _OPENING) - (tokens[i].text in _CLOSING)
-        if not depth:
-            return i + 1
-    return len(tokens)
-
-
-def _direct(tokens: Sequence[Token], begin: int, end: int) -> Iterator[int]:
-    """Positions in a body that do not lie in brackets of their own."""
-    i = begin
-    while i < end:
-        yield i
-        i = _behind(tokens, i) if tokens[i].text in ("{", "(", "[") and not tokens[i].is_directive else i + 1
 
 
 def _pragma(token: Token, kind: str) -> str | None:
@@ -131,7 +84,7 @@ def _is_region(tokens: Sequence[Token], brace: int) -> bool:
     before = next((t for t in reversed(tokens[:brace]) if not t.is_directive), None)
     if before is None or before.text not in (")", "const", "noexcept", "do"):
         return False
-    inside = list(_direct(tokens, brace + 1, _behind(tokens, brace) - 1))
+    inside = list(direct(tokens, brace + 1, behind(tokens, brace) - 1))
     return any(_pragma(tokens[i], "dataflow") is not None or _is_task(tokens, i) for i in inside)
 
 
@@ -158,7 +111,7 @@ class _Region:
     """One region while it is rewritten."""
 
     def __init__(
-        self, tokens: Sequence[Token], edits: _Edits, numbers: Iterator[int], name: str, outer: _Region | None = None
+        self, tokens: Sequence[Token], edits: Edits, numbers: Iterator[int], name: str, outer: _Region | None = None
     ) -> None:
         self.tokens, self.edits, self.numbers, self.name = tokens, edits, numbers, name
         self.variable = f"fpga_region_{next(numbers)}"
@@ -169,7 +122,7 @@ class _Region:
 
     def body(self, brace: int, end: int) -> None:
         """The body between a `{` and its `}`."""
-        for i in _direct(self.tokens, brace + 1, end):
+        for i in direct(self.tokens, brace + 1, end):
             options = _pragma(self.tokens[i], "stream")
             if options is not None:
                 given = {key.lower(): value for key, value in _OPTION.findall(options)}
@@ -237,11 +190,11 @@ class _Region:
         return last + 1
 
     def semicolon(self, at: int, end: int) -> int:
-        return next((i for i in _direct(self.tokens, at, end) if self.tokens[i].text == ";"), end - 1)
+        return next((i for i in direct(self.tokens, at, end) if self.tokens[i].text == ";"), end - 1)
 
     def block(self, brace: int) -> int:
         """A block of its own: what it declares must outlive its processes, so it is a region, too."""
-        end = _behind(self.tokens, brace)
+        end = behind(self.tokens, brace)
         inner = _Region(self.tokens, self.edits, self.numbers, self.name, self)
         inner.arrays |= self.arrays
         inner.body(brace, end - 1)
@@ -251,16 +204,16 @@ class _Region:
         """`if (...) ...` and the like: the condition is asked at once."""
         at += 1
         if at < end and self.tokens[at].text == "(":
-            at = _behind(self.tokens, at)
+            at = behind(self.tokens, at)
         return self.statement(at, end, capture) if at < end else at
 
     def loop(self, at: int, end: int, capture: str) -> int:
-        header = _behind(self.tokens, at + 1)
+        header = behind(self.tokens, at + 1)
         while header < end and self.tokens[header].is_directive:
             header += 1
         if self.tokens[header].text == "{":
-            last = _behind(self.tokens, header)
-            inside = [self.tokens[i] for i in _direct(self.tokens, header + 1, last - 1)]
+            last = behind(self.tokens, header)
+            inside = [self.tokens[i] for i in direct(self.tokens, header + 1, last - 1)]
             if _is_region(self.tokens, header):
                 _Region(self.tokens, self.edits, self.numbers, "loop", self).body(header, last - 1)
                 return last
@@ -307,6 +260,9 @@ class _Region:
         if task is not None:
             self.task(at, task, last, capture)
             return
+        if self.is_assignment(at) and self.shared(at, last):
+            self.process(at, last, "an assignment", capture)
+            return
         names = self.note_arrays(at, last)
         if self.tokens[at].text not in _ARITHMETIC:
             limits = "".join(
@@ -315,24 +271,28 @@ class _Region:
             )
             self.edits.insert(self.tokens[last].end, limits)
 
+    def is_assignment(self, at: int) -> bool:
+        """Whether a statement begins with what is changed, and so is no declaration."""
+        return self.tokens[at].text == "*" or self.tokens[at + 1].text in ("=", "[", ".", "->", "+", "-", "|", "&", "^")
+
     def call(self, at: int, last: int) -> str | None:
         """The text of the function that is called, if the statement is nothing but a call."""
         i = at
-        name = ""
-        while i < last and (is_word(self.tokens[i].text) or self.tokens[i].text in ("::", ".", "->")):
-            if name and is_word(name[-1:]) and is_word(self.tokens[i].text):
-                return None  # two words: a declaration
-            name += self.tokens[i].text
+        name = before = ""
+        while i < last:
+            text = self.tokens[i].text
+            if text == "<" and name:
+                i = behind_template(self.tokens, i, last)
+                before = ">"
+                continue
+            if not is_word(text) and text not in ("::", ".", "->"):
+                break
+            if is_word(text) and (before == ">" or (before and is_word(before))):
+                return None  # a type and a name: a declaration
+            name += text
+            before = text
             i += 1
-        if i < last and self.tokens[i].text == "<":
-            depth = 0
-            while i < last:
-                text = self.tokens[i].text
-                depth += (text == "<") - (text == ">")
-                i = _behind(self.tokens, i) if text in ("(", "[", "{") else i + 1
-                if not depth:
-                    break
-        if not name or i >= last or self.tokens[i].text != "(" or _behind(self.tokens, i) != last:
+        if not name or i >= last or self.tokens[i].text != "(" or behind(self.tokens, i) != last:
             return None
         return name
 
@@ -341,15 +301,16 @@ class _Region:
         a value in brackets."""
         names: dict[str, bool] = {}
         angle = 0
-        positions = list(_direct(self.tokens, at, last))
+        shifts = {j for i in range(at, last) if is_shift(self.tokens, i) for j in (i, i + 1)}
+        positions = [i for i in direct(self.tokens, at, last) if i not in shifts]
         words = [self.tokens[i].text for i in positions]
         if not is_word(words[0]) or "=" in words or (words[0] in _DEFINITIONS and "{" in words):
             return {}
-        for before, text, behind in zip(words, words[1:], [*words[2:], ";"], strict=False):
+        for before, text, following in zip(words, words[1:], [*words[2:], ";"], strict=False):
             angle += (text == "<") - (text == ">")
             follows_type = is_word(before) or before in (">", "*", "&", ",")
-            if angle == 0 and is_word(text) and follows_type and behind in ("(", "[", "{", ",", ";"):
-                names.setdefault(text, behind in ("(", "{"))
+            if angle == 0 and is_word(text) and follows_type and following in ("(", "[", "{", ",", ";"):
+                names.setdefault(text, following in ("(", "{"))
         return names
 
     def process(self, at: int, last: int, callee: str, capture: str) -> None:
@@ -361,13 +322,13 @@ class _Region:
 
     def task(self, at: int, task: int, last: int, capture: str) -> None:
         """`hls::task t(f, a, b);`, or `hls::task t;` (also an array of tasks), whose tasks are started later."""
-        opening = next((i for i in _direct(self.tokens, task, last) if self.tokens[i].text == "("), None)
+        opening = next((i for i in direct(self.tokens, task, last) if self.tokens[i].text == "("), None)
         if opening is None:
             self.tasks.add(self.tokens[task + 3].text)
             self.edits.replace(self.tokens[at].begin, self.tokens[last - 1].end, "")
             return
-        inside = range(opening + 1, _behind(self.tokens, opening) - 1)
-        comma = next((i for i in _direct(self.tokens, inside.start, inside.stop) if self.tokens[i].text == ","), None)
+        inside = range(opening + 1, behind(self.tokens, opening) - 1)
+        comma = next((i for i in direct(self.tokens, inside.start, inside.stop) if self.tokens[i].text == ","), None)
         function_end = comma if comma is not None else inside.stop
         callee = "".join(token.text for token in self.tokens[inside.start : function_end])
         begin = self.tokens[at].begin

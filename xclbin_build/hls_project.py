@@ -1,12 +1,13 @@
 """A component of Vitis HLS: its sources, its test bench and their options, of a `.cfg` file or of a Tcl script.
 
-Of a script the commands `open_component`, `open_project`, `set`, `add_files`, `set_top`, `csim_design` and `source` are
-read, with the values of variables, and of `if` the first branch; nothing in it is executed. Directives have no effect in
+Of a script the commands `open_component`, `open_project`, `set`, `add_files`, `set_top`, `csim_design` and `source`
+are read, with the values of variables, and of `if` the first branch; nothing in it is executed. Directives have no effect in
 C simulation.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -72,7 +73,7 @@ class HlsProject:
                 at += 1
                 word = f"{word} {words[at]}" if word in ("-isystem", "-iquote", "-include") else word + words[at]
             if _TAKEN.match(word.split(" ", 1)[0]):
-                option, value = (word.split(" ", 1) + [""])[:2] if " " in word else (word[:2], word[2:])
+                option, value = word.split(" ", 1) if " " in word else (word[:2], word[2:])
                 if option in ("-I", "-isystem", "-iquote"):
                     value = str(self.folder / value)
                 found += [option, value] if option.startswith("-i") else [option + value]
@@ -201,7 +202,7 @@ class _Script:
             inside = re.fullmatch(r"env\((\w+)\)", name)
             if inside:
                 return os.environ.get(inside[1], match[0])
-            return self.variables.get(name, match[0])
+            return self.variables.get(name, os.environ.get(name, match[0]))  # as a settings.tcl would set it
 
         word = re.sub(r"\[\s*pwd\s*\]", lambda _: str(self.folder), word)
         return re.sub(r"\$(?:\{([^}]*)\}|((?:::)?\w+(?:\(\w+\))?))", of, word)
@@ -223,7 +224,7 @@ class _Script:
             self.project.add(name, bench=bench, flags=flags)
 
     def csim_design(self, values: list[str]) -> None:
-        for option, value in zip(values, values[1:], strict=False):
+        for option, value in itertools.pairwise(values):
             if option == "-argv":
                 self.project.arguments = _words(value)
             elif option in ("-ldflags", "-mflags"):

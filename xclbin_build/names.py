@@ -36,7 +36,7 @@ TEXT = Kind(".*", "one line of printable characters")
 TITLE = Kind(".+", "one line of printable characters")
 PLATFORM = Kind("[A-Za-z0-9_.~/][A-Za-z0-9_.~/+-]*", "the name of a platform, or its path, without spaces or quotes")
 BANK = Kind(
-    r"[A-Za-z][A-Za-z0-9_]*(\[[0-9]+(:[0-9]+)?\])?",
+    r"[A-Za-z][A-Za-z0-9_]*(\[[0-9]+(:[0-9]+)?\](\.[0-9]+(\.RAMA)?)?)?",
     "letters, digits and '_', optionally with a number or a range of numbers in brackets",
 )
 PORT = Kind(r"([A-Za-z_]\w*\.)?[A-Za-z_]\w*", "an argument's name, or UNIT.ARGUMENT for one compute unit's")

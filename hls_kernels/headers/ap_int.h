@@ -14,6 +14,9 @@
 #endif
 
 #include "ap_fixed.h"
+#if defined(__FLT16_MAX__) && !defined(__HLS_CHECK__)
+#include "hls_half.h"
+#endif
 #include "ap_integers.hpp"
 
 #ifndef __HLS_CHECK__

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <deque>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -65,14 +66,17 @@ public:
     static constexpr std::size_t hardware_depth() { return 2; }
 
 private:
+    // Many types of packs have a constructor that copies, and are bits nevertheless.
     T_ read_outside() {
-        static_assert(std::is_trivially_copyable<T_>::value,
-                      "elements of a stream between kernels are bits: no pointers, no destructors");
-        alignas(T_) unsigned char bytes[sizeof(T_)];
-        fifo_.read_outside(bytes);
-        T_ value;
-        std::memcpy(static_cast<void*>(&value), bytes, sizeof bytes);
-        return value;
+        if constexpr (!std::is_trivially_destructible<T_>::value) {
+            throw std::runtime_error("elements of a stream between kernels are bits: no pointers, no destructors");
+        } else {
+            alignas(T_) unsigned char bytes[sizeof(T_)];
+            fifo_.read_outside(bytes);
+            T_ value;
+            std::memcpy(static_cast<void*>(&value), bytes, sizeof bytes);
+            return value;
+        }
     }
 
     sim::fifo fifo_;

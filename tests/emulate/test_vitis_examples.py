@@ -91,6 +91,6 @@ def test_the_line_that_says_most(err: str, out: str, line: str) -> None:
 
 def test_a_step_that_fails_or_takes_too_long(tmp_path: Path) -> None:
     with pytest.raises(vitis_examples.Failure, match="host: exit status 3, no output"):
-        vitis_examples._step("host", ["sh", "-c", "exit 3"], tmp_path, 30)
+        vitis_examples.run_step("host", ["sh", "-c", "exit 3"], tmp_path, 30)
     with pytest.raises(vitis_examples.Failure, match=r"run: not done after 0\.2 s"):
-        vitis_examples._step("run", ["sleep", "30"], tmp_path, 0.2)
+        vitis_examples.run_step("run", ["sleep", "30"], tmp_path, 0.2)

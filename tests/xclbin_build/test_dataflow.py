@@ -114,7 +114,7 @@ extern "C" void k(const int* in, int* out, int n) {
 }""",
     "tasks": """
 #include <hls_task.h>
-static void half(hls::stream<int>& a, hls::stream<int>& b) { b.write(a.read() + 1); }
+static void add_one(hls::stream<int>& a, hls::stream<int>& b) { b.write(a.read() + 1); }
 static void other(hls::stream<int>& b, hls::stream<int>& c) { c.write(2 * b.read() - 2); }
 static void feed(const int* in, hls::stream<int>& a, int n) { for (int i = 0; i < n; i++) a.write(in[i]); }
 static void store(hls::stream<int>& c, int* out, int n) { for (int i = 0; i < n; i++) out[i] = c.read(); }
@@ -122,7 +122,7 @@ extern "C" void k(const int* in, int* out, int n) {
 #pragma HLS dataflow
     hls_thread_local hls::stream<int> a("a"), b("b"), c("c");
     feed(in, a, n);
-    hls_thread_local hls::task first(half, a, b);
+    hls_thread_local hls::task first(add_one, a, b);
     hls_thread_local hls::task second(other, b, c);
     store(c, out, n);
 }""",
@@ -283,7 +283,7 @@ def test_what_declares_nothing_shared_is_left_alone() -> None:
 }""")
     lines = text.splitlines()
     assert lines[2:5] == ["  struct pair { int one; };", "  int size(n), twice{2 * n};", "  (void)n;"]
-    assert lines[5].endswith('::sim::limit_depth(s, 0, "s");')
+    assert lines[5].endswith('::sim::declare(fpga_region_1, s, 0, "s");')
     assert "{ fpga_region_2.join(); fpga_region_1.join(); return; }" in lines[6]
     assert "array_name" not in text
 
@@ -307,7 +307,7 @@ def test_each_kind_of_statement_of_a_region() -> None:
 }""")
     lines = text.splitlines()
     assert lines[0].endswith('::sim::region fpga_region_1("top");')
-    assert lines[2].endswith('::sim::limit_depth(s, 8, "s");')
+    assert lines[2].endswith('::sim::declare(fpga_region_1, s, 8, "s");')
     assert lines[4] == "  int buffer[64]; const int m = n * 2;"
     assert lines[5].startswith('  fpga_region_1.run("ns::load", [&] { ns::load<N, (3 > 2)>(in, s[0], m); }')
     assert lines[6].startswith("  again: fpga_region_1.run") and '::sim::array_name(buffer, "buffer")' in lines[6]
