@@ -1,4 +1,4 @@
-"""Components of Vitis HLS with their own test benches, unchanged: what passes `xclbin-build csim`, and why the rest does not.
+"""Components of Vitis HLS with their own test benches, unchanged: what passes `xclbin-build csim`, and what does not.
 
     python -m benchmarks.hls_components CHECKOUT [--only NAME] [--seconds 300]
 

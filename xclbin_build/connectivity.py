@@ -50,7 +50,7 @@ def parse_stream(text: str, where: str) -> Stream:
 def banks_of(tag: str) -> tuple[str, ...]:
     """The banks that a text names: `HBM[0:3]` is HBM[0] to HBM[3]. Older files say bank0 for DDR[0].
 
-    In `HBM[0:3].1.RAMA`, 1 is the port of the switch in front of the banks, and RAMA an IP that orders accesses: neither
+    In `HBM[0:3].1.RAMA`, 1 is a port of the switch in front of the banks, and RAMA an IP that orders accesses: neither
     changes where data lies.
     """
     tag = _SWITCH.sub("", tag)

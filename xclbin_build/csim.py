@@ -222,4 +222,3 @@ def _run(program: Path, project: HlsProject, work: Path, timeout: float | None) 
         print(f"xclbin-build csim: the test bench was ended by signal {-status}", file=sys.stderr)
         return _ENDED_BY_SIGNAL - status
     return status
-

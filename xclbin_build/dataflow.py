@@ -332,7 +332,9 @@ class _Region:
         function_end = comma if comma is not None else inside.stop
         callee = "".join(token.text for token in self.tokens[inside.start : function_end])
         begin = self.tokens[at].begin
-        self.edits.replace(begin, self.tokens[opening].end, f"{self.variable}.task({cpp_string(callee)}, [{capture}] {{ (")
+        self.edits.replace(
+            begin, self.tokens[opening].end, f"{self.variable}.task({cpp_string(callee)}, [{capture}] {{ ("
+        )
         if comma is not None:
             self.edits.replace(self.tokens[comma].begin, self.tokens[comma].end, ")(")
         else:

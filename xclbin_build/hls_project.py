@@ -1,8 +1,8 @@
 """A component of Vitis HLS: its sources, its test bench and their options, of a `.cfg` file or of a Tcl script.
 
 Of a script the commands `open_component`, `open_project`, `set`, `add_files`, `set_top`, `csim_design` and `source`
-are read, with the values of variables, and of `if` the first branch; nothing in it is executed. Directives have no effect in
-C simulation.
+are read, with the values of variables, and of `if` the first branch; nothing in it is executed. Directives have no
+effect in C simulation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .documents import DocumentError, read_text
+from .documents import DocumentError, read_json, read_text
 from .errors import RecipeError
 from .trusted_path import printable
 
@@ -61,6 +61,18 @@ class HlsProject:
             (self.bench if bench else self.sources).append(SourceFile(path, tuple(flags)))
         elif path.suffix.lower() not in _HEADERS:
             self.data.append(path)
+
+    def add_blackbox(self, name: str) -> None:
+        """The C model of a function that is Verilog on a card: `c_files` of its JSON file."""
+        path = self.folder / name
+        try:
+            description = read_json(path)
+        except DocumentError as error:
+            raise RecipeError(f"{printable(path)} cannot be read: {error}.") from error
+        files = description.get("c_files", []) if isinstance(description, dict) else []
+        for entry in files if isinstance(files, list) else []:
+            if isinstance(entry, dict) and isinstance(entry.get("c_file"), str):
+                self.add(entry["c_file"], bench=False, flags=self.taken(str(entry.get("cflag", ""))))
 
     def taken(self, text: str) -> list[str]:
         """Of a compiler's options those that C simulation needs, with folders as from this component."""
@@ -137,6 +149,8 @@ def _read_config(path: Path, project: HlsProject) -> None:
         for value in later.get(key, []):
             for name in value.split(","):
                 project.add(name.strip(), bench=bench, flags=own.get(name.strip(), ()))
+    for value in later.get("syn.blackbox.file", []):
+        project.add_blackbox(value)
     for value in later.get("csim.argv", []):
         project.arguments += _words(value)
     for value in later.get("csim.ldflags", []) + later.get("csim.mldflags", []):
@@ -214,7 +228,10 @@ class _Script:
             word = values[at]
             if word in ("-cflags", "-csimflags", "-blackbox") and at + 1 < len(values):
                 at += 1
-                flags += self.project.taken(values[at]) if word != "-blackbox" else []
+                if word == "-blackbox":
+                    self.project.add_blackbox(values[at])
+                else:
+                    flags += self.project.taken(values[at])
             elif word.startswith("-tb"):
                 bench = True
             elif not word.startswith("-"):

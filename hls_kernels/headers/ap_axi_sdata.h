@@ -61,8 +61,8 @@ struct axis {
     void strb_all() { strb = -1; }
 };
 
-template <class T_, uint8_t ENABLED_ = (AXIS_ENABLE_KEEP | AXIS_ENABLE_LAST | AXIS_ENABLE_STRB),
-          std::size_t U_ = 0, std::size_t ID_ = 0, std::size_t DEST_ = 0, bool STRICT_ = true>
+template <class T_, uint8_t ENABLED_ = (AXIS_ENABLE_KEEP | AXIS_ENABLE_LAST | AXIS_ENABLE_STRB), std::size_t U_ = 0,
+          std::size_t ID_ = 0, std::size_t DEST_ = 0, bool STRICT_ = true>
 using axis_data = axis<T_, U_, ID_, DEST_, ENABLED_, STRICT_>;
 template <std::size_t U_, uint8_t ENABLED_ = (AXIS_ENABLE_KEEP | AXIS_ENABLE_LAST | AXIS_ENABLE_STRB),
           std::size_t ID_ = 0, std::size_t DEST_ = 0, bool STRICT_ = false>

@@ -11,7 +11,8 @@
 
 template <int W_, int E_>
 class ap_float {
-    static_assert(W_ <= 64 && E_ >= 2 && E_ <= 11 && W_ - E_ >= 2 && W_ - E_ <= 53, "ap_float has at most a double's parts");
+    static_assert(W_ <= 64 && E_ >= 2 && E_ <= 11 && W_ - E_ >= 2 && W_ - E_ <= 53,
+                  "ap_float has at most a double's parts");
     static constexpr int FRACTION_ = W_ - E_ - 1, BIAS_ = (1 << (E_ - 1)) - 1;
 
 public:
@@ -51,8 +52,10 @@ public:
     void set_bits(const ap_uint<W_>& bits) { bits_ = bits; }
 
     ap_float operator-() const { return ap_float(-to_double()); }
-#define __HLS_OPERATION(OP)                                                                                              \
-    friend ap_float operator OP(const ap_float& a, const ap_float& b) { return ap_float(a.to_double() OP b.to_double()); } \
+#define __HLS_OPERATION(OP)                                             \
+    friend ap_float operator OP(const ap_float& a, const ap_float& b) { \
+        return ap_float(a.to_double() OP b.to_double());                \
+    }                                                                   \
     ap_float& operator OP##=(const ap_float & o) { return *this = *this OP o; }
     __HLS_OPERATION(+)
     __HLS_OPERATION(-)

@@ -27,7 +27,9 @@ public:
     explicit ap_vld(const char* name = nullptr) : stream<T_>(name) {}
     bool valid() const { return !this->empty(); }
     T_ read() {
+#ifndef __HLS_CHECK__
         if (has_last_ && !sim::self().endless && this->empty()) return last_;
+#endif
         has_last_ = true;
         return last_ = stream<T_>::read();
     }

@@ -114,50 +114,50 @@ private:
 
 }  // namespace dsp_detail
 
-#define __HLS_DSP_COMMON(PORTS)                                                           \
-    typedef PORTS ports;                                                                  \
-    typedef ports::A_t A_t;                                                               \
-    typedef ports::B_t B_t;                                                               \
-    typedef ports::C_t C_t;                                                               \
-    typedef ports::A_t D_t;                                                               \
-    typedef ports::C_t P_t;                                                               \
-    typedef dsp_detail::result<ports> R_t;                                       \
-    template <int64_t FLAGS_ = 0>                                                         \
-    using cascade = dsp_detail::cascade<ports, FLAGS_>;                                   \
-    template <int64_t FLAGS_ = 0>                                                         \
-    using acc = dsp_detail::acc<ports, FLAGS_>;                                           \
-    using dsp_detail::REG_A1;                                                             \
-    using dsp_detail::REG_A2;                                                             \
-    using dsp_detail::REG_AD;                                                             \
-    using dsp_detail::REG_B1;                                                             \
-    using dsp_detail::REG_B2;                                                             \
-    using dsp_detail::REG_C;                                                              \
-    using dsp_detail::REG_D;                                                              \
-    using dsp_detail::REG_M;                                                              \
-    using dsp_detail::REG_P;                                                              \
-    using dsp_detail::NO_PIPELINE;                                                        \
-    using dsp_detail::BALANCED_PIPELINE;                                                  \
-    using dsp_detail::FULL_PIPELINE;                                                      \
-    __HLS_DSP_CALL(mul_add, (A_t a, B_t b, C_t c), ports::product(a, b) + c)   \
-    __HLS_DSP_CALL(mul_sub, (A_t a, B_t b, C_t c), ports::product(a, b) - c)   \
+#define __HLS_DSP_COMMON(PORTS)                                              \
+    typedef PORTS ports;                                                     \
+    typedef ports::A_t A_t;                                                  \
+    typedef ports::B_t B_t;                                                  \
+    typedef ports::C_t C_t;                                                  \
+    typedef ports::A_t D_t;                                                  \
+    typedef ports::C_t P_t;                                                  \
+    typedef dsp_detail::result<ports> R_t;                                   \
+    template <int64_t FLAGS_ = 0>                                            \
+    using cascade = dsp_detail::cascade<ports, FLAGS_>;                      \
+    template <int64_t FLAGS_ = 0>                                            \
+    using acc = dsp_detail::acc<ports, FLAGS_>;                              \
+    using dsp_detail::REG_A1;                                                \
+    using dsp_detail::REG_A2;                                                \
+    using dsp_detail::REG_AD;                                                \
+    using dsp_detail::REG_B1;                                                \
+    using dsp_detail::REG_B2;                                                \
+    using dsp_detail::REG_C;                                                 \
+    using dsp_detail::REG_D;                                                 \
+    using dsp_detail::REG_M;                                                 \
+    using dsp_detail::REG_P;                                                 \
+    using dsp_detail::NO_PIPELINE;                                           \
+    using dsp_detail::BALANCED_PIPELINE;                                     \
+    using dsp_detail::FULL_PIPELINE;                                         \
+    __HLS_DSP_CALL(mul_add, (A_t a, B_t b, C_t c), ports::product(a, b) + c) \
+    __HLS_DSP_CALL(mul_sub, (A_t a, B_t b, C_t c), ports::product(a, b) - c) \
     __HLS_DSP_CALL(mul_rev_sub, (A_t a, B_t b, C_t c), c - ports::product(a, b))
-#define __HLS_DSP_CALL(NAME, PARAMETERS, VALUE)   \
-    template <int64_t FLAGS_ = 0>                            \
-    inline P_t NAME PARAMETERS {                             \
-        return P_t(VALUE);                                   \
+#define __HLS_DSP_CALL(NAME, PARAMETERS, VALUE) \
+    template <int64_t FLAGS_ = 0>               \
+    inline P_t NAME PARAMETERS {                \
+        return P_t(VALUE);                      \
     }
-#define __HLS_DSP_REAL(NAME, A_BITS, B_BITS, P_BITS)                                                              \
-    namespace NAME {                                                                                              \
-    typedef dsp_detail::real_ports<A_BITS, B_BITS, P_BITS> real;                                                  \
-    __HLS_DSP_COMMON(real)                                                                                        \
-    __HLS_DSP_CALL(add_mul_add, (A_t a, D_t d, B_t b, C_t c), ports::product(a + d, b) + c)         \
-    __HLS_DSP_CALL(add_mul_sub, (A_t a, D_t d, B_t b, C_t c), ports::product(a + d, b) - c)         \
-    __HLS_DSP_CALL(sub_mul_add, (A_t a, D_t d, B_t b, C_t c), ports::product(a - d, b) + c)         \
-    __HLS_DSP_CALL(sub_mul_sub, (A_t a, D_t d, B_t b, C_t c), ports::product(a - d, b) - c)         \
-    inline P_t mul_add(A_t a, B_t b, C_t c, int64_t) { return mul_add<0>(a, b, c); }                              \
-    inline P_t mul_sub(A_t a, B_t b, C_t c, int64_t) { return mul_sub<0>(a, b, c); }                              \
-    inline P_t add_mul_add(A_t a, D_t d, B_t b, C_t c, int64_t) { return add_mul_add<0>(a, d, b, c); }            \
-    inline P_t sub_mul_add(A_t a, D_t d, B_t b, C_t c, int64_t) { return sub_mul_add<0>(a, d, b, c); }            \
+#define __HLS_DSP_REAL(NAME, A_BITS, B_BITS, P_BITS)                                                   \
+    namespace NAME {                                                                                   \
+    typedef dsp_detail::real_ports<A_BITS, B_BITS, P_BITS> real;                                       \
+    __HLS_DSP_COMMON(real)                                                                             \
+    __HLS_DSP_CALL(add_mul_add, (A_t a, D_t d, B_t b, C_t c), ports::product(a + d, b) + c)            \
+    __HLS_DSP_CALL(add_mul_sub, (A_t a, D_t d, B_t b, C_t c), ports::product(a + d, b) - c)            \
+    __HLS_DSP_CALL(sub_mul_add, (A_t a, D_t d, B_t b, C_t c), ports::product(a - d, b) + c)            \
+    __HLS_DSP_CALL(sub_mul_sub, (A_t a, D_t d, B_t b, C_t c), ports::product(a - d, b) - c)            \
+    inline P_t mul_add(A_t a, B_t b, C_t c, int64_t) { return mul_add<0>(a, b, c); }                   \
+    inline P_t mul_sub(A_t a, B_t b, C_t c, int64_t) { return mul_sub<0>(a, b, c); }                   \
+    inline P_t add_mul_add(A_t a, D_t d, B_t b, C_t c, int64_t) { return add_mul_add<0>(a, d, b, c); } \
+    inline P_t sub_mul_add(A_t a, D_t d, B_t b, C_t c, int64_t) { return sub_mul_add<0>(a, d, b, c); } \
     }
 __HLS_DSP_REAL(dsp48e1, 25, 18, 48)
 __HLS_DSP_REAL(dsp48e2, 27, 18, 48)

@@ -19,7 +19,13 @@ enum rounding { truncation = 0, convergent_rounding };
 enum mem { block_ram = 0, distributed_ram };
 enum opt { use_luts = 0, use_mults_resources, use_mults_performance, use_xtremedsp_slices };
 enum ordering { bit_reversed_order = 0, natural_order };
-enum arch { automatically_select = 0, pipelined_streaming_io, radix_4_burst_io, radix_2_burst_io, radix_2_lite_burst_io };
+enum arch {
+    automatically_select = 0,
+    pipelined_streaming_io,
+    radix_4_burst_io,
+    radix_2_burst_io,
+    radix_2_lite_burst_io
+};
 enum type { fixed_type = 0, floating_type };
 
 struct params_t {
@@ -120,7 +126,8 @@ struct format<ap_fixed<W_, I_, Q_, O_, N_>> {
     static double limit() { return std::ldexp(1.0, I_ - 1); }
     static ap_fixed<W_, I_, Q_, O_, N_> of(double x, bool convergent) {
         const double steps = std::ldexp(x, W_ - I_);
-        return ap_fixed<W_, I_, Q_, O_, N_>(std::ldexp(convergent ? std::nearbyint(steps) : std::floor(steps), I_ - W_));
+        return ap_fixed<W_, I_, Q_, O_, N_>(
+            std::ldexp(convergent ? std::nearbyint(steps) : std::floor(steps), I_ - W_));
     }
 };
 
@@ -163,11 +170,17 @@ void give(const std::vector<std::complex<T_>>& from, stream<vector<std::complex<
 template <class T_>
 struct element_of;
 template <class T_>
-struct element_of<std::complex<T_>*> { typedef T_ type; };
+struct element_of<std::complex<T_>*> {
+    typedef T_ type;
+};
 template <class T_, int D_>
-struct element_of<stream<std::complex<T_>, D_>> { typedef T_ type; };
+struct element_of<stream<std::complex<T_>, D_>> {
+    typedef T_ type;
+};
 template <class T_, std::size_t N_, int D_>
-struct element_of<stream<vector<std::complex<T_>, N_>, D_>> { typedef T_ type; };
+struct element_of<stream<vector<std::complex<T_>, N_>, D_>> {
+    typedef T_ type;
+};
 
 // A schedule has two bits for each scaling: by how many bits. Returns the status.
 template <class P_, class IN_, class OUT_>

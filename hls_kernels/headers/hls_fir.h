@@ -16,9 +16,16 @@ enum chan_seq { basic = 0, advanced };
 enum rate_specification { frequency_specification = 0, input_period, output_period };
 enum coeff_structure { inferred = 0, non_symmetric, symmetric, negative_symmetric, half_band, hilbert };
 enum quantization { integer_coefficients = 0, quantize_only, maximize_dynamic_range };
-enum output_rounding { full_precision = 0, truncate_lsbs, non_symmetric_rounding_down, non_symmetric_rounding_up,
-                       symmetric_rounding_to_zero, symmetric_rounding_to_infinity, convergent_rounding_to_even,
-                       convergent_rounding_to_odd };
+enum output_rounding {
+    full_precision = 0,
+    truncate_lsbs,
+    non_symmetric_rounding_down,
+    non_symmetric_rounding_up,
+    symmetric_rounding_to_zero,
+    symmetric_rounding_to_infinity,
+    convergent_rounding_to_even,
+    convergent_rounding_to_odd
+};
 enum filter_arch { systolic_multiply_accumulate = 0, transpose_multiply_accumulate };
 enum opt_goal { area = 0, speed };
 enum opt { mem_auto = 0, block, distributed };
@@ -122,7 +129,8 @@ private:
     static double sum(const channel& c, unsigned set, unsigned phase, unsigned up, unsigned spread) {
         double total = 0;
         for (unsigned k = phase, age = 0; k < P_::num_coeffs; k += up, age += spread)
-            if (age < c.samples.size()) total += coefficient(set * P_::num_coeffs + k) * c.samples[c.samples.size() - 1 - age];
+            if (age < c.samples.size())
+                total += coefficient(set * P_::num_coeffs + k) * c.samples[c.samples.size() - 1 - age];
         return total;
     }
     static double coefficient(unsigned i) {

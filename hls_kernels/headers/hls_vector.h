@@ -20,7 +20,8 @@ struct modular<T_, true> {
 #endif
 
 template <class T_, std::size_t N_>
-class alignas(sizeof(T_) * N_ <= 128 && ((sizeof(T_) * N_) & (sizeof(T_) * N_ - 1)) == 0 ? sizeof(T_) * N_ : alignof(T_)) vector {
+class alignas(sizeof(T_) * N_ <= 128 && ((sizeof(T_) * N_) & (sizeof(T_) * N_ - 1)) == 0 ? sizeof(T_) * N_
+                                                                                         : alignof(T_)) vector {
 public:
     typedef T_ value_type;
     vector() = default;

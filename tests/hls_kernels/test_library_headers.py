@@ -1,4 +1,4 @@
-"""Headers of Vitis HLS' libraries, as g++ compiles their replacements: transforms, filters, DSP slices, channels, ports."""
+"""Headers of Vitis HLS' libraries, as g++ compiles their replacements: transforms, filters, slices, channels, ports."""
 
 import subprocess
 from pathlib import Path
@@ -7,14 +7,22 @@ from hls_kernels import ROOT, STAND_INS
 from xclbin_build.dataflow import rewritten
 from xclbin_build.toolchain.gxx import find_compiler
 
-CHECK = "#define CHECK(x) if (!(x)) { std::printf(\"line %d: %s\\n\", __LINE__, #x); return 1; }\n#include <cstdio>\n"
+CHECK = '#define CHECK(x) if (!(x)) { std::printf("line %d: %s\\n", __LINE__, #x); return 1; }\n#include <cstdio>\n'
 
 
 def run(folder: Path, code: str) -> None:
     """Compiles a program whose regions are rewritten, and runs it."""
     source, program = folder / "main.cpp", folder / "main"
     source.write_text(CHECK + rewritten(code))
-    options = ["-std=c++17", "-O1", "-w", "-include", str(ROOT / "sim/dataflow_calls.hpp"), f"-I{ROOT}", f"-I{STAND_INS}"]
+    options = [
+        "-std=c++17",
+        "-O1",
+        "-w",
+        "-include",
+        str(ROOT / "sim/dataflow_calls.hpp"),
+        f"-I{ROOT}",
+        f"-I{STAND_INS}",
+    ]
     command = [*find_compiler().command, *options, str(source), "-o", str(program), "-pthread"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr[:3000]

@@ -110,8 +110,10 @@ def test_a_deadlock_is_named(component: Path, capfd: pytest.CaptureFixture[str])
 
 
 def test_an_index_outside_of_an_array_has_file_and_line(component: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    lines = "void scale(const int in[8], int out[8]) {\n    int part[8];\n    for (int i = 0; i < 9; i++) part[i] = in[0];\n"
-    (component / "scale.cpp").write_text(f'#include "scale.h"\n{lines}    out[7] = part[0];\n}}\n')
+    loop = "for (int i = 0; i < 9; i++) part[i] = in[0];"
+    lines = ["void scale(const int in[8], int out[8]) {", "int part[8];", loop]
+    text = "\n".join(['#include "scale.h"', *lines, "out[7] = part[0];", "}", ""])
+    (component / "scale.cpp").write_text(text)
     assert main(["csim", str(component / "hls_config.cfg")]) != 0
     assert "scale.cpp:4" in capfd.readouterr().err
 
@@ -160,7 +162,7 @@ def test_a_headers_place_is_the_compilers_business(component: Path) -> None:
 
 
 def test_statements_that_regions_of_libraries_have() -> None:
-    """Shifts in the arguments of a template, a static member of one, an assignment behind processes, tasks in arrays."""
+    """Shifts in arguments of a template, a static member of one, an assignment behind processes, arrays of tasks."""
     text = rewritten("""void top(const int* in, int& out, int n) {
 #pragma HLS dataflow
   hls::stream<word<int, 1 << 2>::type> s;
@@ -178,3 +180,14 @@ def test_statements_that_regions_of_libraries_have() -> None:
     assert lines[6].startswith('  fpga_region_1.run("Part::run", ')
     assert 'fpga_region_1.task("work", [&, i] { (work)( s, i); });' in lines[7]
     assert lines[8].startswith('  fpga_region_1.run("an assignment", [&] { out = total; }, {::sim::array_name(total')
+
+
+def test_a_black_box_is_its_model_in_c(component: Path) -> None:
+    (component / "box.cpp").write_text("int box(int x) { return x; }\n")
+    (component / "box.json").write_text('{"c_files": [{"c_file": "box.cpp", "cflag": "-DX"}]}')
+    (component / "hls_config.cfg").write_text(CONFIG + "syn.blackbox.file=box.json\n")
+    script = SCRIPT.replace("open_solution", "add_files -blackbox box.json\nopen_solution")
+    (component / "run_hls.tcl").write_text(script)
+    for name in ("hls_config.cfg", "run_hls.tcl"):
+        (project,) = hls_project.load(component / name)
+        assert hls_project.SourceFile(component / "box.cpp", ("-DX",)) in project.sources
