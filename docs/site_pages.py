@@ -27,7 +27,7 @@ from tests.notebooks import TUTORIALS, notebook  # noqa: E402 - tests is not ins
 
 COMMANDS = {
     "fpga-dynamo": ("run", "devices", "doctor", "fuzz", "ops", "estimate", "emulate", "soc"),
-    "xclbin-build": ("info", "check", "estimate", "new", "--from-model"),
+    "xclbin-build": ("info", "check", "csim", "estimate", "new", "--from-model"),
 }
 MODULES = ("fpga_dynamo", "fpga_dynamo.patterns", "fpga_dynamo.signal", "fpga_dynamo.quantize")
 Schema = dict[str, Any]
