@@ -27,7 +27,7 @@ from fpga_dynamo.deployment.views import NotAViewError, ValueView, views_made_by
 from fpga_dynamo.deployment.weight_recipe import recipe
 from fpga_dynamo.ir.graph import describe, value
 from fpga_dynamo.ir.launch import Slot
-from fpga_dynamo.ir.program import CardTask, HostTask, Program
+from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.steps import Steps
 from fpga_dynamo.ir.target import KernelInfo
 from fpga_dynamo.runtime.calls.bind import lay_out, patched_words, slot_places
@@ -180,17 +180,26 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
 
 def refuse_eager(program: Program) -> None:
     """Raises :class:`ExportError` if a node that computes would run in eager mode."""
-    host = [node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes]
-    left = [node for node in host if generated(node) is None]
-    reasons = [f"  {describe(node)}: {program.reasons[node]}" for node in left if node in program.reasons] or [
-        f"  {task.name}: a kernel of its own" for task in program.kernel_tasks
-    ]
+    reasons = eager_nodes(program)
     if reasons:
-        lines = "\n".join(reasons)
+        lines = "\n".join(f"  {describe(node)}: {reason}" for node, reason in reasons.items())
         raise ExportError(f"the model cannot be exported: {len(reasons)} node(s) would run in eager mode:\n{lines}")
-    for task in program.card_tasks:
-        if task.must_be_finite:
-            raise ExportError(f"the model cannot be exported: {task.name} falls back to eager mode for infinite values")
+
+
+def eager_nodes(program: Program) -> dict[Node, str]:
+    """The nodes that compute and may run in eager mode, each with its reason."""
+    found = {}
+    for task in program.tasks:
+        if isinstance(task, KernelTask):
+            found |= dict.fromkeys(task.nodes, "a plain kernel, which an exported model cannot launch yet")
+        elif isinstance(task, HostTask):
+            left = [node for node in task.nodes if generated(node) is None and node in program.reasons]
+            found |= {node: program.reasons[node] for node in left}
+        elif isinstance(task, CardTask):
+            for covered in task.covers:
+                if covered.must_be_finite:
+                    found |= dict.fromkeys(covered.nodes, "eager mode runs where values are infinite")
+    return found
 
 
 def _launches(writer: _Writer) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -72,7 +72,7 @@ def export(
     graph = capture_program(program, name)
     examples = [*program.state_dict.values()]
     xclbin = xclbin_path(with_recipe(parsed, graph.module, examples), isa)
-    files = _lowered_files(graph, parsed, xclbin)
+    files = write(graph, *lowered(graph, parsed, xclbin), made_by(graph))
     _write(path, files, xclbin)
     return path
 
@@ -96,12 +96,15 @@ def save(
     return export(program, directory=path, options=options, isa=isa)
 
 
-def _lowered_files(graph: ModelGraph, options: Options, xclbin: Path) -> Files:
-    target = read_target(xclbin)
+def lowered(graph: ModelGraph, options: Options, xclbin: Path) -> tuple[Program, dict[str, tuple[int, int]]]:
+    """The program of a graph, and of each symbol the position of the input and the dimension that it is."""
     module, inputs = _with_sizes(graph)
-    program: Program = lower(module, target, options, tuple(graph.tensors))
-    made_by = f"fpga_dynamo {version('fpga_dynamo')} made this from {graph.name}"
-    return write(graph, program, inputs, made_by)
+    return lower(module, read_target(xclbin), options, tuple(graph.tensors)), inputs
+
+
+def made_by(graph: ModelGraph) -> str:
+    """What the files of an exported model say of where they come from."""
+    return f"fpga_dynamo {version('fpga_dynamo')} made this from {graph.name}"
 
 
 def _with_sizes(graph: ModelGraph) -> tuple[GraphModule, dict[str, tuple[int, int]]]:
