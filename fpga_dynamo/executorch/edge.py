@@ -1,0 +1,75 @@
+"""Operators of executorch's edge dialect as those of ATen, which the compiler lowers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from fpga_dynamo.deployment.capture import ModelGraph, capture_program
+from fpga_dynamo.deployment.errors import ExportError
+
+_ORDERS = {"_to_dim_order_copy": "_to_copy", "_clone_dim_order": "clone", "_empty_dim_order": "empty"}
+"""Operators with a dimension order, and those of ATen with a memory format in its place."""
+_EDGE_NODE = "fpga_dynamo_edge_node"
+
+
+def captured(program: Any, name: str, updates: bool = False) -> ModelGraph:
+    """The graph of an edge program, for lowering; each node knows the edge node behind it (:func:`edge_node`).
+
+    updates: accept new contents of buffers, as results. Raises ExportError as `capture_program`.
+    """
+    return capture_program(program, name, prepare=to_aten, updates=updates)
+
+
+def edge_node(node: Node) -> str | None:
+    """The name of the edge node that `node` of a captured graph was traced from; None if a rewrite made it."""
+    return (node.meta.get("custom") or {}).get(_EDGE_NODE)
+
+
+def to_aten(graph: Graph) -> None:
+    """Replaces all edge operators of a graph by operators of ATen; copies of views become views.
+
+    Raises ExportError for an operator with a dimension order that no memory format has.
+    """
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        node.meta["custom"] = {**(node.meta.get("custom") or {}), _EDGE_NODE: node.name}
+        operator = getattr(node.target, "_op", node.target)
+        if not isinstance(operator, torch._ops.OpOverload):
+            continue
+        if operator.namespace == "dim_order_ops":
+            node.target, node.kwargs = _with_memory_format(operator, node)
+        else:
+            node.target = _without_copy(operator)
+
+
+def _without_copy(operator: Any) -> Any:
+    """``aten.view_copy.default`` as ``aten.view.default``; any other operator as it is."""
+    name = operator._schema.name.removeprefix("aten::")
+    view = getattr(torch.ops.aten, name.removesuffix("_copy"), None)
+    if name.startswith("_") or not name.endswith("_copy") or view is None:
+        return operator
+    return getattr(view, operator._overloadname, operator)
+
+
+def _with_memory_format(operator: Any, node: Node) -> tuple[Callable[..., Any], dict[str, Any]]:
+    packet = getattr(torch.ops.aten, _ORDERS[operator._schema.name.split("::")[1]])
+    kwargs = dict(node.kwargs)
+    order: Any = kwargs.pop("dim_order", None)
+    if order is not None:
+        kwargs["memory_format"] = _memory_format(list(order), node)
+    return packet.memory_format if packet is torch.ops.aten.empty else packet.default, kwargs
+
+
+def _memory_format(order: list[int], node: Node) -> torch.memory_format:
+    rank = len(order)
+    if order == list(range(rank)):
+        return torch.contiguous_format
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if rank in formats and order == [0, *range(2, rank), 1]:
+        return formats[rank]
+    raise ExportError(f"{node.name} has dimension order {order}, which no memory format of PyTorch has")
