@@ -89,15 +89,15 @@ def exported_program(
 
 
 def capture_program(
-    program: ExportedProgram, name: str, prepare: Callable[[Graph], None] | None = None, updates: bool = False
+    program: ExportedProgram, name: str, *, part: bool = False, prepare: Callable[[Graph], None] | None = None
 ) -> ModelGraph:
     """The graph of a program.
 
-    prepare: changes a copy of the program's graph before it is traced. updates: accept new contents of buffers and
-    inputs, which are results like others then.
+    part: somebody else runs the program, so new contents of buffers and inputs are results like others. prepare:
+    changes a copy of the program's graph before it is traced.
     Raises :class:`ExportError` for one that changes its parameters, or has other inputs than tensors.
     """
-    module, positions, names, outputs, constants = _tensors_alone(program, updates)
+    module, positions, names, outputs, constants = _tensors_alone(program, part)
     if prepare is not None:
         prepare(module.graph)
         module.recompile()
@@ -130,7 +130,7 @@ def capture_program(
 
 
 def _tensors_alone(
-    program: ExportedProgram, updates: bool
+    program: ExportedProgram, part: bool
 ) -> tuple[
     GraphModule,
     list[tuple[torch.Tensor | None, str | None]],
@@ -163,7 +163,7 @@ def _tensors_alone(
     returned: Any = output.args[0]
     kept = []
     results = program.graph_signature.output_specs
-    if not updates and any(spec.kind is not OutputKind.USER_OUTPUT for spec in results):
+    if not part and any(spec.kind is not OutputKind.USER_OUTPUT for spec in results):
         raise ExportError("the model changes buffers or inputs in each call, which an exported model cannot do")
     for i, (spec, node) in enumerate(zip(results, returned, strict=True)):
         if isinstance(spec.arg, TensorArgument):

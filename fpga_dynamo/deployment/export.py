@@ -60,9 +60,7 @@ def export(
     for one that cannot be traced; and for a directory that has other files. XclbinError, OptionError as torch.compile.
     """
     path = _target_directory(directory)
-    parsed = Options.parse({"partition": "greedy", **(options or {})})
-    if parsed.verify or parsed.granularity != "launch":
-        raise ExportError("options 'verify' and 'granularity' have no effect on an exported model; leave them out")
+    parsed = parse_options(options or {})
     if isa is not None and parsed.xclbin is not None:
         raise ExportError(f"isa '{isa}' has no effect on option 'xclbin', whose kernels are compiled; leave one out")
     program = exported_program(model, args, kwargs, dynamic_shapes, dtype)
@@ -94,6 +92,17 @@ def save(
             "directory) traces a module"
         )
     return export(program, directory=path, options=options, isa=isa)
+
+
+def parse_options(given: Mapping[str, Any]) -> Options:
+    """Options of lowering with the defaults of an export.
+
+    Raises OptionError as ``torch.compile``, ExportError for those that have no effect on an exported model.
+    """
+    parsed = Options.parse({"partition": "greedy", **given})
+    if parsed.verify or parsed.granularity != "launch":
+        raise ExportError("options 'verify' and 'granularity' have no effect on an exported model; leave them out")
+    return parsed
 
 
 def lowered(graph: ModelGraph, options: Options, xclbin: Path) -> tuple[Program, dict[str, tuple[int, int]]]:

@@ -35,18 +35,22 @@ def _sources(folder: Path) -> list[Path]:
     return files
 
 
+def write_library(directory: Path) -> None:
+    """Writes the run-time library into `directory`/runtime. Raises as :func:`write`."""
+    for name, folder in _LIBRARY.items():
+        target = directory / "runtime" / name
+        target.mkdir(parents=True)
+        for file in _sources(folder):
+            shutil.copyfile(file, target / file.name)
+    shutil.copyfile(_ABI, directory / "runtime" / "card" / _ABI.name)
+
+
 def write(directory: Path, document: Mapping[str, Any]) -> None:
     """Writes them into a model's directory.
 
     Raises :class:`ExportError` where the package was installed without them.
     """
-    for name, folder in _LIBRARY.items():
-        files = _sources(folder)
-        target = directory / "runtime" / name
-        target.mkdir(parents=True)
-        for file in files:
-            shutil.copyfile(file, target / file.name)
-    shutil.copyfile(_ABI, directory / "runtime" / "card" / _ABI.name)
+    write_library(directory)
     for file_name in _UNCHANGED:
         shutil.copyfile(_TEMPLATES / file_name, directory / file_name)
     readme = Template((_TEMPLATES / "README.md").read_text())

@@ -18,7 +18,7 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
 from fpga_dynamo.deployment.document import write
-from fpga_dynamo.deployment.export import lowered, made_by
+from fpga_dynamo.deployment.export import lowered, made_by, parse_options
 from fpga_dynamo.executorch.edge import captured
 from fpga_dynamo.frontend.platform import with_recipe
 from fpga_dynamo.options import Options
@@ -54,13 +54,8 @@ class FpgaBackend(BackendDetails):
         return PreprocessResult("".join(lines).encode(), data_store_output=store.get_named_data_store_output())
 
 
-def options_of(given: Mapping[str, Any]) -> Options:
-    """Raises OptionError for unknown options, and for those that have no effect on an exported model."""
-    return Options.parse(given)
-
-
 def xclbin_of(given: Mapping[str, Any], program: ExportedProgram) -> tuple[Options, Path]:
     """The options of a part and its xclbin, which is built if need be."""
-    options = options_of(given)
+    options = parse_options(given)
     tensors: Sequence[Any] = list(program.state_dict.values())
     return options, xclbin_path(with_recipe(options, program.graph_module, tensors), None)

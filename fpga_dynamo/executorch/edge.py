@@ -6,22 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from fpga_dynamo.deployment.capture import ModelGraph, capture_program
 from fpga_dynamo.deployment.errors import ExportError
+from fpga_dynamo.torch_internals.dispatch import OpOverload
 
 _ORDERS = {"_to_dim_order_copy": "_to_copy", "_clone_dim_order": "clone", "_empty_dim_order": "empty"}
 """Operators with a dimension order, and those of ATen with a memory format in its place."""
 _EDGE_NODE = "fpga_dynamo_edge_node"
 
 
-def captured(program: Any, name: str, updates: bool = False) -> ModelGraph:
+def captured(program: ExportedProgram, name: str) -> ModelGraph:
     """The graph of an edge program, for lowering; each node knows the edge node behind it (:func:`edge_node`).
 
-    updates: accept new contents of buffers, as results. Raises ExportError as `capture_program`.
+    Raises ExportError as `capture_program`.
     """
-    return capture_program(program, name, prepare=to_aten, updates=updates)
+    return capture_program(program, name, part=True, prepare=to_aten)
 
 
 def edge_node(node: Node) -> str | None:
@@ -39,7 +41,7 @@ def to_aten(graph: Graph) -> None:
             continue
         node.meta["custom"] = {**(node.meta.get("custom") or {}), _EDGE_NODE: node.name}
         operator = getattr(node.target, "_op", node.target)
-        if not isinstance(operator, torch._ops.OpOverload):
+        if not isinstance(operator, OpOverload):
             continue
         if operator.namespace == "dim_order_ops":
             node.target, node.kwargs = _with_memory_format(operator, node)
@@ -47,17 +49,26 @@ def to_aten(graph: Graph) -> None:
             node.target = _without_copy(operator)
 
 
+def is_copied_view(operator: OpOverload) -> bool:
+    """Whether the operator is a view of the dialect, which copies: ``aten.view_copy.default``."""
+    name = _packet_name(operator)
+    return name.endswith("_copy") and not name.startswith("_")
+
+
+def _packet_name(operator: OpOverload) -> str:
+    return operator.overloadpacket.__name__
+
+
 def _without_copy(operator: Any) -> Any:
     """``aten.view_copy.default`` as ``aten.view.default``; any other operator as it is."""
-    name = operator._schema.name.removeprefix("aten::")
-    view = getattr(torch.ops.aten, name.removesuffix("_copy"), None)
-    if name.startswith("_") or not name.endswith("_copy") or view is None:
+    view = getattr(torch.ops.aten, _packet_name(operator).removesuffix("_copy"), None)
+    if not is_copied_view(operator) or view is None:
         return operator
-    return getattr(view, operator._overloadname, operator)
+    return getattr(view, operator.name().partition(".")[2] or "default", operator)
 
 
 def _with_memory_format(operator: Any, node: Node) -> tuple[Callable[..., Any], dict[str, Any]]:
-    packet = getattr(torch.ops.aten, _ORDERS[operator._schema.name.split("::")[1]])
+    packet = getattr(torch.ops.aten, _ORDERS[_packet_name(operator)])
     kwargs = dict(node.kwargs)
     order: Any = kwargs.pop("dim_order", None)
     if order is not None:

@@ -128,9 +128,7 @@ public:
             ET_LOG(Error, "FpgaBackend: no directory can be made in $TMPDIR or /tmp: %s", strerror(errno));
             return Error::AccessFailed;
         }
-        if (const Error error = write_files(context, *processed, directory);
-            error != Error::Ok)
-            return error;
+        if (const Error error = write_files(context, *processed, directory); error != Error::Ok) return error;
         processed->Free();
         fd_options options{sizeof options, number(specs, "device", 0), number(specs, "timeout_ms", 60000), 1};
         fd_model* model = nullptr;
@@ -139,8 +137,7 @@ public:
         return model;
     }
 
-    Error execute(et::BackendExecutionContext&, et::DelegateHandle* handle,
-                  et::Span<et::EValue*> args) const override {
+    Error execute(et::BackendExecutionContext&, et::DelegateHandle* handle, et::Span<et::EValue*> args) const override {
         fd_model* model = static_cast<fd_model*>(handle);
         const size_t inputs = fd_model_input_count(model), outputs = fd_model_output_count(model);
         if (args.size() != inputs + outputs) {

@@ -1,14 +1,18 @@
-"""The backend at run time: a shared object that is built at its first use, and registers itself with executorch."""
+"""The backend at run time: a shared library that registers itself with executorch.
+
+Python builds it at its first use; a C++ program builds it from the sources that :func:`write_backend` writes.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import shutil
 import threading
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
-from fpga_dynamo.deployment.sources import library_sources
+from fpga_dynamo.deployment.errors import ExportError
+from fpga_dynamo.deployment.sources import library_sources, write_library
 from fpga_dynamo.errors import FpgaError
 from xclbin_build.errors import BuildError
 from xclbin_build.shared_library import built_once
@@ -40,10 +44,9 @@ def built() -> Path:
 
     Raises FpgaError if executorch lacks what it is built with, BuildError if the compiler is missing or rejects it.
     """
-    spec = find_spec("executorch")
-    if spec is None or not spec.submodule_search_locations:
-        raise FpgaError("executorch is not installed; pip install 'fpga_dynamo[executorch]'")
-    package = Path(next(iter(spec.submodule_search_locations)))
+    import executorch
+
+    package = Path(next(iter(executorch.__path__)))
     headers, libraries = package / "include", package / "lib"
     if not (headers / "executorch/runtime/backend/interface.h").is_file() or not libraries.is_dir():
         raise FpgaError(
@@ -62,3 +65,19 @@ def built() -> Path:
         [*_FLAGS, *(f"-I{place}" for place in own), *(f"-isystem{place}" for place in foreign)],
         [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lexecutorch", "-pthread", "-ldl"],
     )
+
+
+def write_backend(directory: str | Path) -> Path:
+    """Writes the backend's sources, the run-time library and a CMakeLists.txt into a new directory.
+
+    Returns its path. Raises ExportError if the directory exists or cannot be made.
+    """
+    path = Path(directory)
+    try:
+        path.mkdir()
+        write_library(path)
+        for file in (SOURCE, SOURCE.parent / "templates" / "CMakeLists.txt"):
+            shutil.copyfile(file, path / file.name)
+    except OSError as error:
+        raise ExportError(f"directory '{path}' cannot be written: {error.strerror or error}") from error
+    return path
