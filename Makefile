@@ -1,5 +1,5 @@
 # make demo | test | test-torch | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | docs | notebooks | format |
-# wheel | models | quantised | transformers | executorch | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
+# wheel | models | quantised | transformers | executorch | ray | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -45,7 +45,7 @@ torch_tests := $(addprefix tests/,backend/test_torch_versions.py backend/test_di
     backend/test_rare_programs.py backend/test_double_backward.py backend/test_training.py compile_cache/test_warm_start.py \
     compile_cache/test_aot_compile.py quantize/test_requirement.py quantize/test_on_card.py test_estimate.py)
 
-.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy docs notebooks format wheel models quantised transformers executorch clean
+.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy docs notebooks format wheel models quantised transformers executorch ray clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -210,6 +210,14 @@ executorch: $(VENV)/.executorch
 
 $(VENV)/.executorch: $(installed)
 	$(pip) install -q -c constraints.txt --no-deps executorch flatbuffers ruamel.yaml tabulate
+	touch $@
+
+# Replicas of a served model on two nodes of a Ray cluster.
+ray: $(VENV)/.ray
+	$(bin)/python -m pytest -q -m slow tests/serving/test_ray.py
+
+$(VENV)/.ray: $(installed)
+	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[ray]'
 	touch $@
 
 # The study of docs/evaluation/soc.md: task graphs if they are not there, sweep, report, figures, tables. `make soc-graphs`

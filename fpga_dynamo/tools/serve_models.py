@@ -27,6 +27,9 @@ def add_command(commands: Any) -> None:
     serve.add_argument("--grpc-port", type=whole(0, _MOST_PORT), metavar="P", help="0: any free one (no gRPC)")
     serve.add_argument("--replicas", type=whole(), default=1, metavar="N", help="processes that run the models (1)")
     serve.add_argument(
+        "--ray", metavar="ADDRESS", help="spread the replicas over the hosts of this Ray cluster; auto: of this host's"
+    )
+    serve.add_argument(
         "--devices", type=whole(0), nargs="+", default=[0], metavar="I", help="devices of the replicas, in turn (0)"
     )
     serve.add_argument(
@@ -56,6 +59,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     try:
         from fpga_dynamo.serving.metrics import Metrics
         from fpga_dynamo.serving.pool import Pool
+        from fpga_dynamo.serving.replica import LocalReplica
         from fpga_dynamo.serving.server import serve
     except ModuleNotFoundError as error:
         raise FpgaError(f"serve needs {error.name}: pip install 'fpga_dynamo[serve]'") from error
@@ -64,6 +68,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             import fpga_dynamo.serving.grpc_server  # noqa: F401  # before a replica starts
         except ModuleNotFoundError as error:
             raise FpgaError(f"--grpc-port needs {error.name}: pip install 'fpga_dynamo[grpc]'") from error
+    start_replica = LocalReplica if arguments.ray is None else _cluster(arguments.ray).start
     try:
         family = socket.getaddrinfo(arguments.host, arguments.port)[0][0]
         listener = socket.create_server((arguments.host, arguments.port), family=family)
@@ -79,6 +84,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         most_waiting=arguments.max_waiting,
         timeout=arguments.timeout,
         metrics=metrics,
+        start_replica=start_replica,
     )
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     address = f"http://{host}:{listener.getsockname()[1]}"
@@ -99,3 +105,11 @@ def _serve(arguments: argparse.Namespace) -> int:
             on_ready=ready,
         )
     return DONE
+
+
+def _cluster(address: str) -> Any:
+    try:
+        from fpga_dynamo.serving.ray_replica import RayCluster
+    except ModuleNotFoundError as error:
+        raise FpgaError(f"--ray needs {error.name}: pip install 'fpga_dynamo[ray]'") from error
+    return RayCluster(address)
