@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.serving.metrics import Metrics
-from fpga_dynamo.serving.replica import ExportedModel, OpenModel, run_replica
-from fpga_dynamo.serving.tensors import Port, Tensor, joined_rows, split_rows
+from fpga_dynamo.serving.replica import (
+    Answer,
+    ExportedModel,
+    LocalReplica,
+    OpenModel,
+    Ports,
+    Replica,
+    StartReplica,
+)
+from fpga_dynamo.serving.tensors import Tensor, joined_rows, split_rows
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +28,6 @@ _RESTART_S = 1.0
 _LOOK_S = 0.5  # between looks at whether an idle replica still lives
 _GRACE_S = 10.0
 _MOST_ATTEMPTS = 2
-
-Ports = tuple[list[Port], list[Port]]
 
 
 class UnavailableError(Exception):
@@ -64,6 +67,7 @@ class Pool:
 
     directories: by the model's name. devices: of the replicas, in turn. most_rows: of dynamic batching; 1
     switches batching off. most_waiting: calls in the queue, beyond which a call is refused. timeout: of a launch, in s.
+    start_replica: how a replica is started; by default as a process of this host.
     """
 
     def __init__(
@@ -77,12 +81,13 @@ class Pool:
         timeout: float,
         metrics: Metrics,
         open_model: OpenModel = ExportedModel,
+        start_replica: StartReplica = LocalReplica,
     ) -> None:
         self._settings = (dict(directories), timeout, open_model)
+        self._start_replica = start_replica
         self._devices = [devices[i % len(devices)] for i in range(replicas)]
         self._most_rows, self._most_waiting, self._timeout = most_rows, most_waiting, timeout
         self._metrics = metrics
-        self._context = multiprocessing.get_context("spawn")
         self._waiting: deque[Call] = deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -99,14 +104,14 @@ class Pool:
         """Starts all replicas. Raises FpgaError, with its sentence, if one of them cannot open a model."""
         started = [self._spawn(device) for device in self._devices]
         try:
-            for process, connection in started:
-                self.models = self._opened(process, connection)
+            for replica in started:
+                self.models = self._opened(replica)
         except FpgaError:
-            for process, _ in started:
-                process.kill()
+            for replica in started:
+                replica.end(0.0, kill=True)
             raise
-        for (process, connection), device in zip(started, self._devices, strict=True):
-            thread = threading.Thread(target=self._keep, args=(process, connection, device), daemon=True)
+        for replica, device in zip(started, self._devices, strict=True):
+            thread = threading.Thread(target=self._keep, args=(replica, device), daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -135,49 +140,39 @@ class Pool:
             thread.join(_GRACE_S)
         self._refuse_waiting("the server is shutting down")
 
-    def _spawn(self, device: int) -> tuple[BaseProcess, Connection]:
+    def _spawn(self, device: int) -> Replica:
         directories, timeout, open_model = self._settings
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(
-            target=run_replica, args=(theirs, directories, device, timeout, open_model), daemon=True
-        )
-        process.start()
-        theirs.close()  # so that the end of the process is seen
-        return process, ours
+        return self._start_replica(directories, device, timeout, open_model)
 
-    def _opened(self, process: BaseProcess, connection: Connection) -> dict[str, Ports]:
+    def _opened(self, replica: Replica) -> dict[str, Ports]:
         try:
-            about = connection.recv()
+            about = replica.recv()
         except (EOFError, OSError) as error:
-            process.join(_GRACE_S)
-            raise FpgaError(f"a replica ended with status {process.exitcode} before it was ready") from error
+            how = replica.end(_GRACE_S, kill=False)
+            raise FpgaError(f"a replica ended with {how} before it was ready") from error
         if isinstance(about, str):
             raise FpgaError(about)
         return dict(about)
 
-    def _keep(self, process: BaseProcess, connection: Connection, device: int) -> None:
-        """What the thread of a replica does: runs calls, and starts another process where one has ended."""
+    def _keep(self, replica: Replica, device: int) -> None:
+        """What the thread of a replica does: runs calls, and starts another replica where one has ended."""
         while True:
             self._count_ready(1)
             try:
-                self._answer_calls(connection)
+                self._answer_calls(replica)
             except (EOFError, OSError, TimeoutError) as error:
-                log.warning("replica %s on device %s ended (%s)", process.pid, device, str(error) or "end of file")
+                log.warning("%s on device %s ended (%s)", replica.name, device, str(error) or "end of file")
             self._count_ready(-1)
-            connection.close()
-            if not self._closing:
-                process.kill()
-            process.join(_GRACE_S)
+            replica.end(_GRACE_S, kill=not self._closing)
             while not self._closing:
                 self._metrics.restarts.inc()
-                process, connection = self._spawn(device)
                 try:
-                    self._opened(process, connection)
+                    replica = self._spawn(device)
+                    self._opened(replica)
                     break
                 except FpgaError as error:
                     log.warning("a replica on device %s cannot start: %s", device, error)
-                    connection.close()
-                    process.join(_GRACE_S)
+                    replica.end(_GRACE_S, kill=True)
                     with self._changed:
                         self._changed.wait_for(lambda: self._closing, _RESTART_S)
             else:
@@ -199,14 +194,14 @@ class Pool:
             if call.begins():
                 call.answer.set_exception(UnavailableError(sentence))
 
-    def _answer_calls(self, connection: Connection) -> None:
+    def _answer_calls(self, replica: Replica) -> None:
         """Runs calls until the pool closes. Raises EOFError, OSError or TimeoutError when the replica is gone."""
         while True:
-            calls = self._take(connection)
+            calls = self._take(replica)
             if not calls:
                 return
             try:
-                answers = self._run(connection, calls)
+                answers = self._run(replica, calls)
             except (EOFError, OSError, TimeoutError):
                 self._retry(calls)
                 raise
@@ -216,7 +211,7 @@ class Pool:
                 else:
                     call.answer.set_result(answer)
 
-    def _take(self, connection: Connection) -> list[Call]:
+    def _take(self, replica: Replica) -> list[Call]:
         """The call that has waited longest, with those that can be joined to it; none when the pool closes.
 
         Raises EOFError when the replica has ended.
@@ -226,7 +221,7 @@ class Pool:
                 self._changed.wait_for(lambda: self._waiting or self._closing, _LOOK_S)
                 if not self._waiting and self._closing:
                     return []
-                if connection.poll():
+                if replica.poll():
                     raise EOFError
                 running = [call for call in self._next_calls() if call.begins()]
                 if running:
@@ -249,28 +244,28 @@ class Pool:
         self._waiting = kept
         return taken
 
-    def _run(self, connection: Connection, calls: Sequence[Call]) -> Sequence[list[Tensor] | str]:
+    def _run(self, replica: Replica, calls: Sequence[Call]) -> Sequence[Answer]:
         """Answers of calls, which are joined if there are several."""
         model = calls[0].model
         if not self.batches(model):
-            return [self._exchange(connection, model, calls[0].inputs)]
+            return [self._exchange(replica, model, calls[0].inputs)]
         rows = [call.rows for call in calls]
         self._metrics.batch_rows.labels(model).observe(sum(rows))
         inputs = [joined_rows(column) for column in zip(*(call.inputs for call in calls), strict=True)]
-        answer = self._exchange(connection, model, inputs)
+        answer = self._exchange(replica, model, inputs)
         if isinstance(answer, str) and sum(rows) == 1:  # most exported programs do not hold for one row
-            answer = self._exchange(connection, model, [joined_rows([tensor, tensor]) for tensor in inputs])
+            answer = self._exchange(replica, model, [joined_rows([tensor, tensor]) for tensor in inputs])
         if not isinstance(answer, str):
             return [list(column) for column in zip(*(split_rows(tensor, rows) for tensor in answer), strict=True)]
         if len(calls) == 1:
             return [answer]
-        return [self._run(connection, [call])[0] for call in calls]  # only some of them may be at fault
+        return [self._run(replica, [call])[0] for call in calls]  # only some of them may be at fault
 
-    def _exchange(self, connection: Connection, model: str, inputs: list[Tensor]) -> list[Tensor] | str:
-        connection.send((model, inputs))
-        if not connection.poll(self._timeout + _GRACE_S):
+    def _exchange(self, replica: Replica, model: str, inputs: list[Tensor]) -> Answer:
+        replica.send((model, inputs))
+        if not replica.poll(self._timeout + _GRACE_S):
             raise TimeoutError(f"no answer within {self._timeout + _GRACE_S:.0f} s")
-        answer: list[Tensor] | str = connection.recv()
+        answer: Answer = replica.recv()
         return answer
 
     def _retry(self, calls: Sequence[Call]) -> None:

@@ -1,12 +1,18 @@
-"""A replica: a process that has the models open and runs them, one call at a time."""
+"""A replica: a process that has the models open and runs them, one call at a time.
+
+What it sends first are the inputs and outputs of each model by name, or a sentence if a model cannot be opened. Then it
+answers each call, (name, inputs), by a list of tensors, or a sentence about inputs that the model refuses. After any
+other error, such as that of a device, it ends: the next one opens the device again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -54,27 +60,84 @@ def from_torch(tensor: torch.Tensor) -> Tensor:
     return Tensor(str(tensor.dtype)[6:], tuple(tensor.shape), data)
 
 
-def run_replica(
+Answer = list[Tensor] | str
+Ports = tuple[list[Port], list[Port]]
+
+
+class Replica(Protocol):
+    """The end of a replica that the pool has. `send` and `recv` raise EOFError or OSError when the replica is gone."""
+
+    @property
+    def name(self) -> str:
+        """What log lines call it."""
+
+    def send(self, call: tuple[str, list[Tensor]]) -> None: ...
+    def poll(self, seconds: float = 0.0) -> bool:
+        """Whether `recv` will not wait, which is so too when the replica is gone."""
+
+    def recv(self) -> Any: ...
+    def end(self, seconds: float, *, kill: bool) -> str:
+        """Ends it, at once or after its call, and waits for so long; returns how it ended."""
+
+
+StartReplica = Callable[[Mapping[str, str], int, float, OpenModel], Replica]
+"""Starts a replica for directories by name, on a device, with a time-out in seconds."""
+
+
+class LocalReplica:
+    """A process of this host."""
+
+    def __init__(self, directories: Mapping[str, str], device: int, timeout: float, open_model: OpenModel) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_run, args=(theirs, directories, device, timeout, open_model), daemon=True
+        )
+        self._process.start()
+        theirs.close()  # so that the end of the process is seen
+        self.send, self.poll, self.recv = self._connection.send, self._connection.poll, self._connection.recv
+
+    @property
+    def name(self) -> str:
+        return f"process {self._process.pid}"
+
+    def end(self, seconds: float, *, kill: bool) -> str:
+        self._connection.close()
+        if kill:
+            self._process.kill()
+        self._process.join(seconds)
+        return f"status {self._process.exitcode}"
+
+
+class OpenModels:
+    """The models that a replica has open. Raises FpgaError, OSError or ValueError if one cannot be opened."""
+
+    def __init__(self, directories: Mapping[str, str], device: int, timeout: float, open_model: OpenModel) -> None:
+        self._models = {name: open_model(directory, device, timeout) for name, directory in directories.items()}
+
+    @property
+    def ports(self) -> dict[str, Ports]:
+        return {name: (list(model.inputs), list(model.outputs)) for name, model in self._models.items()}
+
+    def answer(self, name: str, inputs: Sequence[Tensor]) -> Answer:
+        try:
+            return self._models[name](inputs)
+        except ValueError as error:
+            return str(error)
+
+
+def _run(
     connection: Connection, directories: Mapping[str, str], device: int, timeout: float, open_model: OpenModel
 ) -> None:
-    """Opens the models, sends their inputs and outputs, and answers calls until the other end is closed.
-
-    An answer is a list of tensors, or a sentence about inputs that the model refuses. After any other error, such as
-    that of a device, the process ends: the next one opens the device again.
-    """
+    """What the process of a replica does, until the other end of the connection is closed."""
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal or a supervisor sends these to all; the server drains
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
-            models = {name: open_model(directory, device, timeout) for name, directory in directories.items()}
+            models = OpenModels(directories, device, timeout, open_model)
         except (FpgaError, OSError, ValueError) as error:
             connection.send(str(error))
             return
-        connection.send({name: (list(model.inputs), list(model.outputs)) for name, model in models.items()})
+        connection.send(models.ports)
         while True:
-            name, inputs = connection.recv()
-            try:
-                answer: list[Tensor] | str = models[name](inputs)
-            except ValueError as error:
-                answer = str(error)
-            connection.send(answer)
+            connection.send(models.answer(*connection.recv()))

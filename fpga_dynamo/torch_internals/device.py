@@ -38,7 +38,21 @@ def give_name(module: ModuleType) -> bool:
         # The default is float16, which no core computes in. It is of this thread, as every setting of autocast is.
         torch.set_autocast_dtype(NAME, torch.bfloat16)
         torch.serialization.register_package(priority=30, tagger=_tag, deserializer=_restore)
+        _be_no_accelerator_before(module.is_initialized)
     return True
+
+
+def _be_no_accelerator_before(is_used: Callable[[], bool]) -> None:
+    """Has the default device of FSDP, process groups and ``torch.get_device_module()`` be the CPU until then.
+
+    PyTorch takes a device of one's own for the accelerator, and for all of these, as soon as it has a name.
+    """
+    ask = torch._C._get_accelerator
+
+    def accelerator(check: bool = False) -> torch.device:
+        return ask(check) if is_used() else torch.device("cpu")
+
+    torch._C._get_accelerator = accelerator
 
 
 def _tag(storage: Any) -> str | None:

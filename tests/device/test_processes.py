@@ -110,6 +110,23 @@ print(torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).sum().item(
     assert not (tmp_path / "torch_device").exists()
 
 
+def test_the_cpu_is_the_default_of_programs_without_tensors_on_the_device(tmp_path: Path) -> None:
+    """FSDP makes its mesh on the accelerator, if there is one."""
+    code = f"""
+import torch, torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=0, world_size=1)
+model = torch.nn.Linear(4, 2)
+fully_shard(model)
+model(torch.ones(3, 4)).sum().backward()
+print(model.weight.grad.full_tensor().tolist(), torch.get_device_module().__name__)
+dist.destroy_process_group()
+torch.ones(2, device="fpga")
+print(torch.accelerator.current_accelerator(), torch._C._get_accelerator())
+"""
+    assert process(code) == "[[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]] torch.cpu\nfpga fpga\n"
+
+
 @extended
 def test_without_a_compiler_there_is_one_sentence(tmp_path: Path) -> None:
     code = """
@@ -134,9 +151,9 @@ def test_a_cache_that_others_can_write_to_is_not_loaded_from(tmp_path: Path) -> 
     code = f"""
 import warnings, torch
 from pathlib import Path
-from fpga_dynamo.device import build
+from xclbin_build.cache import folder
 warnings.simplefilter("ignore")
-print(build._path("a compiler").is_relative_to(Path({str(cache)!r})))
+print(folder("torch_device").is_relative_to(Path({str(cache)!r})))
 """
     assert process(code, FPGA_DYNAMO_CACHE=str(cache)) == "False\n"
 

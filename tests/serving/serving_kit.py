@@ -19,10 +19,10 @@ DATATYPES = {"float32": "FP32", "int64": "INT64"}
 
 
 class Server:
-    """port: of 127.0.0.1. process: the server's."""
+    """port: of 127.0.0.1. process: the server's. grpc_port: 0 without gRPC."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, process: subprocess.Popen[str], port: int, grpc_port: int = 0) -> None:
+        self.process, self.port, self.grpc_port = process, port, grpc_port
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -76,16 +76,16 @@ def described(name: str, array: np.ndarray) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving(*words: str | Path) -> Iterator[Server]:
-    """A server on a free port. It must end by itself after SIGTERM, with status 0 and nothing on standard error."""
+def serving(*words: str | Path, log: bool = False) -> Iterator[Server]:
+    """A server on a free port. It must end by itself after SIGTERM. log: its log is that of the test."""
     command = [sys.executable, "-m", "fpga_dynamo.tools.cli", "serve", "--port", "0", *map(str, words)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=None if log else subprocess.PIPE, text=True)
     try:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
         line = process.stdout.readline()
-        found = re.match(r"ready on http://127\.0\.0\.1:(\d+): ", line)
-        assert found, line + process.stderr.read()
-        yield Server(process, int(found[1]))
+        found = re.match(r"ready on http://127\.0\.0\.1:(\d+)(?: and grpc://127\.0\.0\.1:(\d+))?: ", line)
+        assert found, line + (process.stderr.read() if process.stderr is not None else "")
+        yield Server(process, int(found[1]), int(found[2] or 0))
         process.send_signal(signal.SIGTERM)
         process.wait(60)
     finally:

@@ -1,0 +1,88 @@
+"""`fpga-dynamo serve --ray` on two nodes of a Ray cluster, both on this machine; `make ray` installs Ray."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import fpga_dynamo
+from fpga_dynamo.tools import cli
+from tests.serving.serving_kit import Server, serving
+from tests.serving.test_serving_load import Load, rows
+
+pytestmark = pytest.mark.slow
+ray: Any = pytest.importorskip("ray", reason="make ray installs it")
+cluster_utils: Any = pytest.importorskip("ray.cluster_utils")
+__all__ = ["rows"]  # a fixture
+
+
+class Cluster:
+    """A head node, on which this process is, and a second node."""
+
+    def __init__(self) -> None:
+        self.cluster = cluster_utils.Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+        )
+        self.second = self.cluster.add_node(num_cpus=1)
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.address)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    ray.shutdown()  # where a test has served in this process
+    made.cluster.shutdown()
+
+
+def _until(holds: Callable[[], bool], seconds: float, what: str) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+def test_two_nodes_of_which_one_is_killed_under_load(rows: Path, cluster: Cluster) -> None:
+    with serving(rows, "--replicas", "2", "--ray", cluster.address, log=True) as server:
+        assert server.ready(2) and not server.replicas(), "both are actors"
+        x = torch.randn(4, 16)
+        assert torch.equal(torch.from_numpy(server.infer("rows", "input", x.numpy())[1][0]), fpga_dynamo.load(rows)(x))
+        load = Load(server, fpga_dynamo.load(rows))
+        with load.running():
+            load.wait(50)
+            cluster.cluster.remove_node(cluster.second)
+            load.wait(50)
+            _until(lambda: _restarts(server) >= 1 and server.ready(2), 120, "the replica does not come back")
+            load.wait(50)
+        assert not load.wrong
+        assert set(load.statuses) <= {200, 503}
+
+
+def _restarts(server: Server) -> int:
+    text = server.request("GET", "/metrics")[2].decode()
+    (line,) = (line for line in text.splitlines() if line.startswith("fpga_dynamo_replica_restarts_total "))
+    return int(float(line.split()[1]))
+
+
+def test_a_model_that_cannot_be_opened(cluster: Cluster, rows: Path, tmp_path: Path, capfd: Any) -> None:
+    for file in rows.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "weights.bin").write_bytes(b"")
+    assert cli.main(["serve", str(tmp_path), "--port", "0", "--ray", cluster.address]) == 2
+    assert "it is truncated" in capfd.readouterr().err
+
+
+def test_an_address_without_a_cluster(rows: Path, capfd: Any) -> None:
+    for address in ("127.0.0.1:1", "nowhere:port", "127.0.0.1:99999"):
+        assert cli.main(["serve", str(rows), "--port", "0", "--ray", address]) == 2
+        error = " ".join(capfd.readouterr().err.split())
+        assert f"--ray '{address}'" in error and "ray start --head" in error
