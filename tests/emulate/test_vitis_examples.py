@@ -54,7 +54,7 @@ def test_commands_of_an_example(
         commands[name] = [Path(command[0]).name, *words, str(cards)]
         return "TEST PASSED"
 
-    monkeypatch.setattr(vitis_examples, "_step", step)
+    monkeypatch.setattr(vitis_examples, "run_step", step)
     assert vitis_examples.main([str(checkout)]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| cpp/chain | native and OpenCL | passed |",
