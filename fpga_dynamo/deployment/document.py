@@ -1,8 +1,8 @@
 """model.json: a Program as the run-time library reads it (fpga_dynamo/native/rt/document.hpp).
 
 `values` are tensors in the host's memory: first the inputs, then constants and what launches write. `launches` run in
-order. Each copies views of values to its arena, runs its commands and copies results back. `outputs` are views of
-values.
+order. Each copies views of values to its arena, runs its commands and copies results back. `copies` put elements of a
+value into another order, as a value of its own, `after` so many launches. `outputs` are views of values.
 Numbers that depend on the inputs' sizes are "$5", the result of step 5 of `sizes`.
 """
 
@@ -25,14 +25,14 @@ from fpga_dynamo.deployment.generated import Fill, Sequence, generated
 from fpga_dynamo.deployment.packed_weights import Layout, checksum, content, plan
 from fpga_dynamo.deployment.views import NotAViewError, ValueView, views_made_by
 from fpga_dynamo.deployment.weight_recipe import recipe
-from fpga_dynamo.ir.graph import describe, value
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, describe, value
 from fpga_dynamo.ir.launch import Slot
-from fpga_dynamo.ir.program import CardTask, HostTask, Program
+from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.steps import Steps
 from fpga_dynamo.ir.target import KernelInfo
 from fpga_dynamo.runtime.calls.bind import lay_out, patched_words, slot_places
 
-FORMAT, VERSION = "fpga_dynamo model", 1
+FORMAT, VERSION = "fpga_dynamo model", 2
 
 _ARGUMENTS = ("commands", "count", "arena", "weights")
 
@@ -71,6 +71,8 @@ class _Writer:
     views: dict[Node, ValueView] = field(default_factory=dict)
     constants: list[tuple[int, Node, torch.Tensor]] = field(default_factory=list)
     generated: list[dict[str, Any]] = field(default_factory=list)
+    copies: list[dict[str, Any]] = field(default_factory=list)
+    launches: list[dict[str, Any]] = field(default_factory=list)
 
     def add_value(self, node: Node, dtype: torch.dtype, elements: Any, shape: Any, strides: Any) -> int:
         self.values.append({"dtype": str(dtype).removeprefix("torch."), "elements": self.steps.number(elements)})
@@ -89,6 +91,13 @@ class _Writer:
             self.generated.append({"value": index, **numbers})
         elif isinstance(how, Fill):
             self.generated.append({"value": index, "bits": f"{how.bits:016x}"})
+
+    def add_copy(self, node: Node, source: ValueView) -> None:
+        """The value of a node that has the elements of `source` in an order of its own."""
+        fake = value(node)
+        self.add_value(node, fake.dtype, fake.numel(), fake.shape, fake.stride())
+        views = {"from": self.view(source), "to": self.view(self.views[node])}
+        self.copies.append({"after": len(self.launches), **views})
 
     def view_of(self, node: Node) -> ValueView:
         """Where a value of the graph lies; that of a parameter becomes a constant of the model."""
@@ -137,13 +146,13 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
     for node in ports:
         writer.add_input(node)
     given = [{"name": name, **writer.view(writer.views[node])} for name, node in zip(graph.inputs, ports, strict=True)]
-    launches, kernels = _launches(writer)
+    kernels = _launches(writer)
     results = _results(writer)
     outputs = [{"name": name, **writer.view(view)} for name, view in zip(graph.outputs, results, strict=True)]
     layout = plan([w for task in program.card_tasks for w in task.weights], [t for _, _, t in writer.constants])
     _refuse_packed_inputs(writer, layout)
     commands, first = _commands(program, layout)
-    for launch, begin in zip(launches, first, strict=True):
+    for launch, begin in zip(writer.launches, first, strict=True):
         launch["first"] = begin
     document = {
         "format": FORMAT,
@@ -162,7 +171,8 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
             for (index, _, tensor), begin in zip(writer.constants, layout.constants, strict=True)
         ],
         "generated": writer.generated,
-        "launches": launches,
+        "launches": writer.launches,
+        "copies": writer.copies,
         "outputs": outputs,
         "python": {
             "call": graph.call,
@@ -180,32 +190,40 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
 
 def refuse_eager(program: Program) -> None:
     """Raises :class:`ExportError` if a node that computes would run in eager mode."""
-    host = [node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes]
-    left = [node for node in host if generated(node) is None]
-    reasons = [f"  {describe(node)}: {program.reasons[node]}" for node in left if node in program.reasons] or [
-        f"  {task.name}: a kernel of its own" for task in program.kernel_tasks
-    ]
+    reasons = eager_nodes(program)
     if reasons:
-        lines = "\n".join(reasons)
+        lines = "\n".join(f"  {describe(node)}: {reason}" for node, reason in reasons.items())
         raise ExportError(f"the model cannot be exported: {len(reasons)} node(s) would run in eager mode:\n{lines}")
-    for task in program.card_tasks:
-        if task.must_be_finite:
-            raise ExportError(f"the model cannot be exported: {task.name} falls back to eager mode for infinite values")
 
 
-def _launches(writer: _Writer) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Launches without the places of their words, and the kernels that they run on."""
+def eager_nodes(program: Program) -> dict[Node, str]:
+    """The nodes that compute and may run in eager mode, each with its reason."""
+    found: dict[Node, str] = {}
+    for task in program.tasks:
+        if isinstance(task, KernelTask):
+            found |= dict.fromkeys(task.nodes, "a plain kernel, which an exported model cannot launch yet")
+        elif isinstance(task, HostTask):
+            left = [node for node in task.nodes if generated(node) is None and node in program.reasons]
+            found |= {node: program.reasons[node] for node in left}
+        elif isinstance(task, CardTask):
+            for covered in task.covers:
+                if covered.must_be_finite:
+                    found |= dict.fromkeys(covered.nodes, "eager mode runs where values are infinite")
+    return found
+
+
+def _launches(writer: _Writer) -> list[dict[str, Any]]:
+    """Adds launches without the places of their words. Returns the kernels that they run on."""
     program = writer.program
     kernels: dict[str, dict[str, Any]] = {}
-    launches = []
     for task in program.tasks:
         if not isinstance(task, CardTask):
             _host_views(writer, task)
             continue
         position = list(kernels).index(task.kernel) if task.kernel in kernels else len(kernels)
         kernels.setdefault(task.kernel, _kernel(program, task.kernel))
-        launches.append(_launch(writer, task, position))
-    return launches, list(kernels.values())
+        writer.launches.append(_launch(writer, task, position))
+    return list(kernels.values())
 
 
 def _launch(writer: _Writer, task: CardTask, kernel: int) -> dict[str, Any]:
@@ -255,9 +273,8 @@ def _host_views(writer: _Writer, task: HostTask) -> None:
     made_here = [node for node in task.nodes if generated(node) is not None]
     for node in made_here:
         writer.add_generated(node)
-    part, reads = extract(writer.program.graph, task.writes, {*task.reads, *made_here}, name=task.name)
     try:
-        made = views_made_by(part, _reads(writer, reads), [value(node) for node in task.writes])
+        made = _views(writer, task.writes, {*task.reads, *made_here})
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: {task.name} runs on the host ({error})") from error
     writer.views.update(zip(task.writes, made, strict=True))
@@ -267,9 +284,28 @@ def _results(writer: _Writer) -> list[ValueView]:
     program = writer.program
     returned: Any = program.graph.module.graph.output_node().args[0]
     try:
-        return views_made_by(program.result, _reads(writer, program.result_reads), [value(node) for node in returned])
+        return _views(writer, returned, {*program.result_reads})
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: the order of its results needs the host ({error})") from error
+
+
+def _views(writer: _Writer, wanted: list[Node], given: set[Node]) -> list[ValueView]:
+    """Values that follow from `given` without computation, as views of values; where that needs a copy, of a copy."""
+    graph = writer.program.graph
+
+    def seen(nodes: list[Node]) -> list[ValueView]:
+        part, reads = extract(graph, nodes, given)
+        return views_made_by(part, _reads(writer, reads), [value(node) for node in nodes])
+
+    try:
+        return seen(wanted)
+    except NotAViewError:
+        for node in extract(graph, wanted, given)[0].nodes:
+            if node.target in IDENTITY_TARGETS:
+                source: Any = node.args[0]
+                writer.add_copy(node, *seen([source]))
+                given = {*given, node}
+        return seen(wanted)
 
 
 def _reads(writer: _Writer, nodes: Iterable[Node]) -> list[ValueView | tuple[int, ...]]:
