@@ -210,7 +210,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "a causal mask": (lambda: Masked(causal=True), (2, 10, 64)),
     "over channels": (lambda: Attention(2, 32, over_channels=True), (2, 10, 64)),
     "values first": (lambda: Transposed(2), (1, 3, 6, 6)),
-    "values first, heads of 8, two images": (lambda: Transposed(4), (2, 3, 5, 6)),
+    "values first, heads of 8": (lambda: Transposed(4), (1, 3, 5, 6)),
     "parts of windows": (PartsOfWindows, (1, 3, 14, 14)),
     "tokens": (Tokens, (1, 10, 64)),
     "tokens of three sequences": (Tokens, (3, 10, 64)),

@@ -25,7 +25,7 @@ class Rotary(nn.Module):
         self.split, self.last = nn.Linear(heads * size, 3 * heads * size), nn.Linear(heads * size, 24)
         angles = torch.outer(torch.arange(length).float(), 0.5 ** torch.arange(size // 2))
         angles = torch.cat([angles, angles], -1) if halves else angles.repeat_interleave(2, -1)
-        self.register_buffer("table", torch.cat([angles.sin(), angles.cos()], -1))
+        self.register_buffer("angles", angles)
 
     def rotated(self, x: Tensor) -> Tensor:
         if self.halves:
@@ -34,7 +34,8 @@ class Rotary(nn.Module):
         return torch.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
 
     def placed(self, x: Tensor) -> Tensor:
-        sines, cosines = self.get_buffer("table").chunk(2, -1)
+        angles = self.get_buffer("angles")
+        sines, cosines = torch.cat([angles.sin(), angles.cos()], -1).chunk(2, -1)
         kept, x = x[:, :, : self.prefix], x[:, :, self.prefix :]
         x = x * cosines + self.rotated(x) * sines
         return torch.cat([kept, x], 2) if self.prefix else x
