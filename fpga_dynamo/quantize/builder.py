@@ -30,7 +30,7 @@ class Builder:
         return new
 
     def transposed(self, node: Node) -> Node:
-        """The transposed matrices; of what is a transpose itself its operand."""
+        """The transposed matrices: a new node, or the operand of a node that transposes itself."""
         if node.target is aten.transpose.int:
             source, *dims = node.args
             assert isinstance(source, Node)
