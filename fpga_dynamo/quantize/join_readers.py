@@ -1,8 +1,8 @@
 """What reads a concatenation, where that decides whether its parts can share a scale.
 
-A small part of a join with one scale has few levels. That costs nothing where each reader is as coarse. A sum is, if its
-range is as large as that of the join, since it is rounded with one scale as well. So is a norm over the joined dimension,
-which divides all parts alike. Tests: tests/quantize/test_join_readers.py.
+A small part of a join with one scale has few levels. That costs nothing where each reader is as coarse. A sum is, if
+its range is as large as that of the join, since it is rounded with one scale as well. So is a norm over the joined
+dimension, which divides all parts alike. Tests: tests/quantize/test_join_readers.py.
 """
 
 from __future__ import annotations

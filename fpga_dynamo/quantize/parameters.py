@@ -81,9 +81,10 @@ def evaluated(model: GraphModule, node: Node, memo: dict[Node, Tensor | None]) -
     if node not in memo:
         memo[node] = constant(model, node)
         if node.op == "call_function":
-            item = node.target is operator.getitem  # of a tuple, which has no place in the memo
-            value = _called(model, node.args[0] if item else node, memo)
-            value = value[node.args[1]] if item and isinstance(value, (tuple, list)) else value
+            index = node.args[1] if node.target is operator.getitem else None
+            value = _called(model, node if index is None else node.args[0], memo)
+            if isinstance(index, int) and isinstance(value, (tuple, list)):  # which have no place in the memo
+                value = value[index]
             memo[node] = value if isinstance(value, Tensor) else None
     return memo[node]
 
