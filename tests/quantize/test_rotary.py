@@ -38,7 +38,7 @@ class Rotary(nn.Module):
         sines, cosines = torch.cat([angles.sin(), angles.cos()], -1).chunk(2, -1)
         kept, x = x[:, :, : self.prefix], x[:, :, self.prefix :]
         x = x * cosines + self.rotated(x) * sines
-        return torch.cat([kept, x], 2) if self.prefix else x
+        return (torch.cat([kept, x], 2) if self.prefix else x).type_as(kept)
 
     def forward(self, x: Tensor) -> Tensor:
         sequences, length, channels = x.shape
