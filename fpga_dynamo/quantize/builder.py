@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from fpga_dynamo.quantize.operators import aten
 
@@ -24,8 +25,16 @@ class Builder:
         with self._graph.inserting_before(self._node):
             new = self._graph.call_function(target, args)
         new.meta = origin(self._node)
-        new.meta["val"] = target(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args))
+        values: Any = map_arg(args, lambda arg: arg.meta["val"])
+        new.meta["val"] = target(*values)
         return new
 
     def transposed(self, node: Node) -> Node:
+        """The transposed matrices: a new node, or the operand of a node that transposes itself."""
+        if node.target is aten.transpose.int:
+            source, *dims = node.args
+            assert isinstance(source, Node)
+            rank = node.meta["val"].dim()
+            if {d % rank for d in dims if isinstance(d, int)} == {rank - 2, rank - 1}:
+                return source
         return self(aten.transpose.int, node, -2, -1)

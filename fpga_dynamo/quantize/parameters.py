@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -79,16 +80,27 @@ def evaluated(model: GraphModule, node: Node, memo: dict[Node, Tensor | None]) -
     """The tensor that a node gives whatever the inputs are; None if that depends on them, or on chance."""
     if node not in memo:
         memo[node] = constant(model, node)
-        if node.op == "call_function" and _is_function(node):
-            operands = {operand: evaluated(model, operand, memo) for operand in node.all_input_nodes}
-            if all(value is not None for value in operands.values()):
-                given: Any = map_arg((node.args, node.kwargs), operands.__getitem__)
-                args, kwargs = given
-                if mutates(node):
-                    args = (args[0].clone(), *args[1:])
-                value = node.target(*args, **kwargs)  # type: ignore[operator]
-                memo[node] = value if isinstance(value, Tensor) else None
+        if node.op == "call_function":
+            index = node.args[1] if node.target is operator.getitem else None
+            value = _called(model, node if index is None else node.args[0], memo)
+            if isinstance(index, int) and isinstance(value, (tuple, list)):  # which have no place in the memo
+                value = value[index]
+            memo[node] = value if isinstance(value, Tensor) else None
     return memo[node]
+
+
+def _called(model: GraphModule, node: Any, memo: dict[Node, Tensor | None]) -> Any:
+    """What a call gives for operands that do not depend on the inputs; None if one does."""
+    if not isinstance(node, Node) or node.op != "call_function" or not _is_function(node):
+        return None
+    operands = {operand: evaluated(model, operand, memo) for operand in node.all_input_nodes}
+    if any(value is None for value in operands.values()):
+        return None
+    given: Any = map_arg((node.args, node.kwargs), operands.__getitem__)
+    args, kwargs = given
+    if mutates(node):
+        args = (args[0].clone(), *args[1:])
+    return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
 def _is_function(node: Node) -> bool:

@@ -17,6 +17,9 @@ from fpga_dynamo.quantize.operators import EMBEDDING, PRODUCTS, aten, is_paramet
 _IMAGES = (torch.uint8, torch.int8)
 """Integers that are activations: pixels."""
 
+_SAY_NOTHING = (aten.sym_size.int, aten._assert_tensor_metadata.default)
+"""Operators without a tensor as result that use no value: a size, and what export leaves of `type_as`."""
+
 _GRIDS: dict[str, tuple[int, ...]] = {
     "aten.grid_sampler.default": (1,),
     "aten.grid_sampler_2d.default": (1,),
@@ -72,7 +75,7 @@ def _is_layer(node: Node) -> bool:
 
 def _makes_integers(node: Node) -> bool:
     """Whether a node turns floating-point values into integers, booleans or Python numbers."""
-    if node.target is aten.sym_size.int or not any(_is_real(operand) for operand in node.all_input_nodes):
+    if node.target in _SAY_NOTHING or not any(_is_real(operand) for operand in node.all_input_nodes):
         return False
     values = _tensors(node)
     return not values or any(not value.dtype.is_floating_point and not value.dtype.is_complex for value in values)

@@ -19,7 +19,7 @@ from fpga_dynamo.ir.graph import argument
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.tracing.recurrent import MOST_STEPS
 from fpga_dynamo.quantize.builder import Builder, origin
-from fpga_dynamo.quantize.operators import ADDITIONS, aten, is_float, is_parameter
+from fpga_dynamo.quantize.operators import ADDITIONS, NON_NEGATIVE, aten, is_float, is_parameter, moved
 from fpga_dynamo.torch_internals.tracing import make_fx
 
 _RECURRENT = (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)
@@ -94,7 +94,22 @@ def _replace(model: GraphModule, node: Node, rewrite: Rewrite) -> None:
 
 def _matmul(node: Node, add: Builder) -> Node | None:
     first, second = node.args[:2]
-    return _as_linear(first, second, add)
+    return _as_linear(first, second, add) or _transposed(first, second, add)
+
+
+def _transposed(first: Any, second: Any, add: Builder) -> Node | None:
+    """A product whose second operand is non-negative and the first is not, as that of the transposed operands.
+
+    Integers of the second operand then have the zero point 0, as an engine without sums of rows requires.
+    """
+    if not (is_float(first) and is_float(second)) or is_parameter(first) or is_parameter(second):
+        return None
+    if min(operand.meta["val"].dim() for operand in (first, second)) < 2:
+        return None
+    if moved(second).target not in NON_NEGATIVE or moved(first).target in NON_NEGATIVE:
+        return None
+    product = add.transposed(add(aten.matmul.default, add.transposed(second), add.transposed(first)))
+    return add(aten.contiguous.default, product)  # views that the model takes of it need the product's strides
 
 
 def _addmm(node: Node, add: Builder) -> Node | None:

@@ -49,6 +49,7 @@ from fpga_dynamo.quantize.operators import (
 from fpga_dynamo.quantize.parameters import constant, is_mask, keep_masks, parameters, set_own_nodes
 from fpga_dynamo.quantize.positions import activations, indices
 from fpga_dynamo.quantize.products import is_in_cell, linear_layers
+from fpga_dynamo.quantize.rotary import rotate_by_tables
 from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
 
@@ -105,6 +106,7 @@ class FPGAQuantizer(Quantizer):
         self._indices: Collection[Node] = ()
         self._parameters: Collection[Node] = ()
         self._masks: Collection[Node] = ()
+        self._rotations: Collection[Node] = ()
         self.multiplications: Multiplications | None = None
         """Those of the graph that was annotated last."""
 
@@ -121,6 +123,7 @@ class FPGAQuantizer(Quantizer):
         fold_scales(model, self._kept(model.graph.nodes)[0])
         if not self.training:
             numbers_of_parameters(model)
+            self._rotations = rotate_by_tables(model, self._kept(model.graph.nodes)[0])
         if "matmul" in self.capabilities:
             attention.take_apart(model)
         keep_masks(model, _sums_of_scores(model))
@@ -276,19 +279,26 @@ class FPGAQuantizer(Quantizer):
         scores = node.args[0] if node.args[1] is mask else node.args[1]
         assert isinstance(scores, Node) and mask is not None
         if not _is_quantized(scores) and (source := _scaled(scores)) is not None:
-            own = QuantizationAnnotation(_annotated=True, output_qspec=self._activation(scores))
-            own.input_qspec_map[source] = self._activation(source)
-            scores.meta[_KEY] = own
+            self._scaling(scores, source)
         annotation = QuantizationAnnotation(_annotated=True)
         annotation.input_qspec_map[scores] = self._activation(scores)
         annotation.input_qspec_map[mask] = self.specs.mask_of(node, scores)
         node.meta[_KEY] = annotation
 
+    def _scaling(self, node: Node, source: Node) -> None:
+        """A product of a value and a number."""
+        own = QuantizationAnnotation(_annotated=True, output_qspec=self._activation(node))
+        own.input_qspec_map[source] = self._activation(source)
+        node.meta[_KEY] = own
+
     def _value(self, node: Node, taken: set[Node]) -> None:
         of_two = node.target in (*ADDITIONS, *SUBTRACTIONS, *MULTIPLICATIONS)
         scaled = scaled_by_channel(node)
         if (node.target in (*ADDITIONS, *SUBTRACTIONS) and not is_image_sum(node, self._parameters)) or (
-            node.target in MULTIPLICATIONS and scaled is None and not is_image_product(node, _is_quantized)
+            node.target in MULTIPLICATIONS
+            and scaled is None
+            and node not in self._rotations
+            and not is_image_product(node, _is_quantized)
         ):
             return
         if node.target in SUMS and not (isinstance(node.args[0], Node) and _is_quantized(node.args[0])):
@@ -296,7 +306,8 @@ class FPGAQuantizer(Quantizer):
         if node.target in BATCH_NORM and node.args[5]:
             return  # its statistics are those of the batch
         operands = (scaled,) if scaled is not None else node.args[:2] if of_two else node.args[:1]
-        if not all(isinstance(operand, Node) and self._is_addend(operand) for operand in operands):
+        given = operands[:1] if node in self._rotations else operands
+        if not all(isinstance(operand, Node) and self._is_addend(operand) for operand in given):
             return
         annotation = QuantizationAnnotation(_annotated=True)
         for operand in operands:
@@ -339,10 +350,13 @@ class FPGAQuantizer(Quantizer):
         if not isinstance(parts, (list, tuple)) or not all(isinstance(part, Node) and is_float(part) for part in parts):
             return
         nodes = [part for part in parts if isinstance(part, Node)]
-        if node.name in self.separate_cats or not any(map(_is_quantized, nodes)):
+        scaled = {part: source for part in nodes if not _is_quantized(part) and (source := _scaled(part))}
+        if node.name in self.separate_cats or not (scaled or any(map(_is_quantized, nodes))):
             return
         if not all(self._is_addend(part) or is_parameter(part) for part in nodes):
             return
+        for part, source in scaled.items():
+            self._scaling(part, source)
         first = nodes[0]
         annotation = QuantizationAnnotation(_annotated=True)
         annotation.input_qspec_map[first] = self._activation(first)

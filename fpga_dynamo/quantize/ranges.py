@@ -12,7 +12,9 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.quantize.capture import LayerWatch
+from fpga_dynamo.quantize.join_readers import are_coarse, sums_behind
 from fpga_dynamo.quantize.operators import CONCATENATIONS, MOVES, is_float, is_parameter
+from fpga_dynamo.quantize.part_scales import scale_parts
 from fpga_dynamo.torch_internals.pytree import tree_leaves
 
 LARGEST_RATIO = 8.0
@@ -22,13 +24,16 @@ LARGEST_RATIO = 8.0
 def separate_cats(graph: GraphModule, calls: Iterable[list[Any]]) -> list[str]:
     """Names of the joins whose parts should not share a scale, by the ranges in `calls` (flat inputs); warns of each.
 
-    Parts of joins that read each other share one scale altogether, so their ranges are compared altogether.
+    Parts of joins that read each other share one scale altogether, so their ranges are compared altogether. A join
+    whose readers are as coarse may have one scale. Where only layers read a join, its parts are scaled, in place.
     """
     joins = [node for node in graph.graph.nodes if node.target in CONCATENATIONS and is_float(node)]
     joins = [node for node in joins if len(_parts(node)) > 1]
     if not joins:
         return []
-    ranges = _ranges(graph, {part for join in joins for part in _parts(join)}, calls)
+    sums = {node for join in joins for node in sums_behind(join)}
+    parts = {part for join in joins for part in _parts(join)}
+    ranges = _ranges(graph, parts | sums, calls)
     groups: dict[Node, set[Node]] = {}
 
     def members(node: Node) -> set[Node]:
@@ -40,11 +45,15 @@ def separate_cats(graph: GraphModule, calls: Iterable[list[Any]]) -> list[str]:
     found = []
     for join in joins:
         together = set().union(*(members(part) | {part} for part in _parts(join)))
-        known = {node: ranges[node] for node in together if ranges.get(node, 0.0) > 0}
+        known = {node: ranges[node] for node in together & parts if ranges.get(node, 0.0) > 0}
         least, most = (choose(known, key=known.__getitem__, default=None) for choose in (min, max))
-        if least is not None and most is not None and known[most] > LARGEST_RATIO * known[least]:
-            found.append(join.name)
-            _warn(join, least, most, known)
+        far_apart = least is not None and most is not None and known[most] > LARGEST_RATIO * known[least]
+        if far_apart and not are_coarse(graph, join, known, ranges):
+            assert least is not None
+            assert most is not None
+            if not scale_parts(graph, join, known):
+                found.append(join.name)
+                _warn(join, least, most, known)
             continue
         together.add(join)
         for node in list(together):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.gather import EngineGather, GatherRun, GatherSource, compact, copied, transposed
 from fpga_dynamo.codegen.engine.maps import Map, RefusedError
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
@@ -64,6 +65,39 @@ class Attention(nn.Module):
                 scores = scores + chosen.permute(2, 0, 1).contiguous().unsqueeze(0)
             mixed = (scores.softmax(-1) @ v).transpose(1, 2)
         result: Tensor = self.project(mixed.reshape(sequences, length, channels))
+        return result
+
+
+class Transposed(nn.Module):
+    """Attention over pixels of an image, whose values are the first operand of the last product (EfficientViT)."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads, self.split, self.last = heads, nn.Conv2d(3, 96, 1), nn.Conv2d(32, 16, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        images, _, height, width = x.shape
+        parts = self.split(x).split(32, 1)
+        q, k, v = (part.reshape(images, self.heads, -1, height * width) for part in parts)
+        mixed = v @ (q.transpose(-2, -1) @ k * 0.3).softmax(-1).transpose(-2, -1)
+        result: Tensor = self.last(torch.relu(mixed.view(images, 32, height, width)))
+        return result
+
+
+class PartsOfWindows(nn.Module):
+    """Blocks of channels of windows, concatenated (EfficientViT)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 64, 1), nn.Conv2d(64, 32, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        images, channels, height, width = x.shape
+        windows = x.view(images, channels, height // 7, 7, width // 7, 7).permute(0, 2, 4, 1, 3, 5)
+        parts = [torch.relu(part) for part in windows.reshape(-1, channels, 7, 7).chunk(4, 1)]
+        joined = torch.cat(parts, 1).view(images, height // 7, width // 7, channels, 7, 7).permute(0, 3, 1, 4, 2, 5)
+        result: Tensor = self.last(joined.reshape(images, channels, height, width))
         return result
 
 
@@ -175,6 +209,9 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "a mask": (Masked, (4, 10, 64)),
     "a causal mask": (lambda: Masked(causal=True), (2, 10, 64)),
     "over channels": (lambda: Attention(2, 32, over_channels=True), (2, 10, 64)),
+    "values first": (lambda: Transposed(2), (1, 3, 6, 6)),
+    "values first, heads of 8": (lambda: Transposed(4), (1, 3, 5, 6)),
+    "parts of windows": (PartsOfWindows, (1, 3, 14, 14)),
     "tokens": (Tokens, (1, 10, 64)),
     "tokens of three sequences": (Tokens, (3, 10, 64)),
     "moved": (Moved, (1, 3, 9, 7)),
@@ -192,6 +229,7 @@ def test_one_launch_with_the_bits_of_eager(name: str) -> None:
     make, size = CASES[name]
     program, captured = lowered(make(), torch.randn(size))
     assert left_of(program) == [] and len(program.lists.launches) == 1
+    assert not any(isinstance(e.command, MacCommand) and e.command.weight_zero for e in program.lists.launches[0])
     assert apart(program, captured) == {}
 
 

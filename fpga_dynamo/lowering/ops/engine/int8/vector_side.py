@@ -264,8 +264,8 @@ def engine_concatenation(match: Match[Concatenation], emitter: EngineEmitter) ->
         if emitter.view(part) != place:
             if place.offset % CHANNELS:
                 raise RefusedError(f"a part has {count} channels, which is not a multiple of {CHANNELS}")
-            taken = images_of if len(place.shape) == 4 else rows_of
-            x, y = taken(emitter.view(part), "a part"), taken(place, "result")
+            taken, read = (images_of, emitter.images) if len(place.shape) == 4 else (rows_of, emitter.rows)
+            x, y = read(emitter.view(part), "a part"), taken(place, "result")
             emit(VectorCommand(input_scale=scale_of_elements(1.0)), x, y, 0, None, emitter)
     return [out]
 
