@@ -41,7 +41,8 @@ class Normed(nn.Module):
         self.wide, self.narrow = nn.Conv2d(3, 32, 1), nn.Conv2d(3, 16, 3, padding=1)
         self.norm, self.last = nn.LayerNorm(48), nn.Linear(48, 24)
         with torch.no_grad():
-            self.narrow.weight.mul_(0.02), self.narrow.bias.mul_(0.02)
+            for parameter in self.narrow.parameters():
+                parameter.mul_(0.02)
             self.norm.weight[32:] = gamma
 
     def forward(self, x: Tensor) -> Tensor:
