@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,11 +25,12 @@ from fpga_dynamo.deployment.generated import Fill, Sequence, generated
 from fpga_dynamo.deployment.packed_weights import Layout, checksum, content, plan
 from fpga_dynamo.deployment.views import NotAViewError, ValueView, views_made_by
 from fpga_dynamo.deployment.weight_recipe import recipe
-from fpga_dynamo.ir.graph import describe, value
+from fpga_dynamo.ir.graph import STORABLE, describe, is_view, value
 from fpga_dynamo.ir.launch import Slot
 from fpga_dynamo.ir.program import CardTask, HostTask, Program
 from fpga_dynamo.ir.sizes.steps import Steps
 from fpga_dynamo.ir.target import KernelInfo
+from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.runtime.calls.bind import lay_out, patched_words, slot_places
 
 FORMAT, VERSION = "fpga_dynamo model", 1
@@ -73,6 +74,11 @@ class _Writer:
     generated: list[dict[str, Any]] = field(default_factory=list)
 
     def add_value(self, node: Node, dtype: torch.dtype, elements: Any, shape: Any, strides: Any) -> int:
+        if dtype not in STORABLE:
+            raise ExportError(
+                f"the model cannot be exported: {describe(node)} is of {dtype}, which exported models do not support; "
+                "convert it in the model"
+            )
         self.values.append({"dtype": str(dtype).removeprefix("torch."), "elements": self.steps.number(elements)})
         self.views[node] = ValueView(len(self.values) - 1, dtype, tuple(shape), tuple(strides))
         return len(self.values) - 1
@@ -91,9 +97,9 @@ class _Writer:
             self.generated.append({"value": index, "bits": f"{how.bits:016x}"})
 
     def view_of(self, node: Node) -> ValueView:
-        """Where a value of the graph lies; that of a parameter becomes a constant of the model."""
+        """Where a value of the graph lies; that of a parameter, or made of parameters, becomes a constant."""
         if node not in self.views:
-            tensor = self.tensors()[node]
+            tensor = Expression(node, "", ()).evaluate(self.tensors())
             dense = tensor.contiguous()
             index = self.add_value(node, dense.dtype, dense.numel(), dense.shape, dense.stride())
             self.constants.append((index, node, dense))
@@ -255,9 +261,8 @@ def _host_views(writer: _Writer, task: HostTask) -> None:
     made_here = [node for node in task.nodes if generated(node) is not None]
     for node in made_here:
         writer.add_generated(node)
-    part, reads = extract(writer.program.graph, task.writes, {*task.reads, *made_here}, name=task.name)
     try:
-        made = views_made_by(part, _reads(writer, reads), [value(node) for node in task.writes])
+        made = _views(writer, task.writes, {*task.reads, *made_here})
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: {task.name} runs on the host ({error})") from error
     writer.views.update(zip(task.writes, made, strict=True))
@@ -267,9 +272,32 @@ def _results(writer: _Writer) -> list[ValueView]:
     program = writer.program
     returned: Any = program.graph.module.graph.output_node().args[0]
     try:
-        return views_made_by(program.result, _reads(writer, program.result_reads), [value(node) for node in returned])
+        return _views(writer, returned, set(program.result_reads))
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: the order of its results needs the host ({error})") from error
+
+
+def _views(writer: _Writer, made: Iterable[Node], given: Collection[Node]) -> list[ValueView]:
+    """`made` as views of the values of `given`, of inputs, and of constants: what is made of parameters alone."""
+    graph, made = writer.program.graph, list(made)
+    known = {*given, *(node for node in graph.static if _is_computed(node))}
+    stack = [node for node in made if node not in known]
+    while stack:
+        node = stack.pop()
+        if node.op == "call_function" and not is_view(node):
+            raise NotAViewError(f"{node.target} computes")
+        stack += [read for read in node.all_input_nodes if read not in known]
+    part, reads = extract(graph, made, known)
+    return views_made_by(part, _reads(writer, reads), [value(node) for node in made])
+
+
+def _is_computed(node: Node) -> bool:
+    """Whether a static node is more than a view of a parameter."""
+    if not isinstance(value(node), torch.Tensor):
+        return False
+    while is_view(node):
+        node = node.all_input_nodes[0]
+    return node.op != "placeholder"
 
 
 def _reads(writer: _Writer, nodes: Iterable[Node]) -> list[ValueView | tuple[int, ...]]:
