@@ -1,5 +1,5 @@
 # make demo | test | test-torch | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | docs | notebooks | format |
-# wheel | models | quantised | transformers | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
+# wheel | models | quantised | transformers | executorch | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -36,8 +36,8 @@ soc_graphs := examples/soc/graphs/temporal_mitigation.json
 # What the native module is built from; Python sources are used where they lie.
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
-# The extension of device 'fpga', which is compiled at its first use.
-device_cpp := $(wildcard fpga_dynamo/device/cpp/*.[ch]pp)
+# The extension of device 'fpga' and the backend of executorch, which are compiled at their first use.
+device_cpp := $(wildcard fpga_dynamo/device/cpp/*.[ch]pp fpga_dynamo/executorch/*.cpp)
 
 torch_venv := .venv-torch-$(TORCH)
 torch_pip := $(torch_venv)/bin/python -m pip --disable-pip-version-check install -q -c $(torch_venv)/constraints.txt
@@ -45,7 +45,7 @@ torch_tests := $(addprefix tests/,backend/test_torch_versions.py backend/test_di
     backend/test_rare_programs.py backend/test_double_backward.py backend/test_training.py compile_cache/test_warm_start.py \
     compile_cache/test_aot_compile.py quantize/test_requirement.py quantize/test_on_card.py test_estimate.py)
 
-.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy docs notebooks format wheel models quantised transformers clean
+.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy docs notebooks format wheel models quantised transformers executorch clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -201,6 +201,15 @@ transformers: $(VENV)/.transformers
 
 $(VENV)/.transformers: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[transformers]'
+	touch $@
+
+# Models whose parts executorch gives to the card. Of executorch's requirements only those that are imported are installed.
+executorch: $(VENV)/.executorch
+	$(bin)/python -m pytest -q -m slow tests/executorch
+	$(bin)/python -m pytest -q -k executorch.md tests/test_docs.py
+
+$(VENV)/.executorch: $(installed)
+	$(pip) install -q -c constraints.txt --no-deps executorch flatbuffers ruamel.yaml tabulate
 	touch $@
 
 # The study of docs/evaluation/soc.md: task graphs if they are not there, sweep, report, figures, tables. `make soc-graphs`

@@ -85,7 +85,7 @@ def _server(directory: str, most_rows: int, open_model: OpenModel, ready: Connec
         metrics=metrics, open_model=open_model,
     )  # fmt: skip
     port = listener.getsockname()[1]
-    serve(pool, metrics, listener, most_bytes=1 << 26, drain=10, on_ready=lambda: ready.send(port))
+    serve(pool, metrics, listener, most_bytes=1 << 26, drain=10, on_ready=lambda _: ready.send(port))
 
 
 def _requests(port: int, name: str, array: np.ndarray, end: float) -> list[float]:

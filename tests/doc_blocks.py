@@ -7,7 +7,7 @@ The words behind a fence's language say what is done with a block:
     text output            what the block before it prints; "..." stands for anything
     LANGUAGE file=PATH     an excerpt of that file of the repository
     LANGUAGE write=PATH    written to PATH in the document's folder before later blocks run
-    LANGUAGE needs=PROGRAM runs, with the output behind it, where the program, or the file of that path, is installed
+    LANGUAGE needs=NAME    runs, with the output behind it, where that program, file or Python module is installed
     LANGUAGE not-run: WHY  python or console that cannot run here
 
 Other blocks are only shown.
@@ -28,6 +28,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,9 @@ class Block:
     def can_run(self) -> bool:
         """Whether what the block needs is installed."""
         program = self.value("needs")
-        return program is None or shutil.which(program) is not None or (program[0] == "/" and Path(program).is_file())
+        if program is None or shutil.which(program) is not None:
+            return True
+        return Path(program).is_file() if program[0] == "/" else find_spec(program) is not None
 
     @property
     def is_output(self) -> bool:

@@ -55,6 +55,16 @@ def test_a_picture_needs_the_extra_plot(
     assert "Traceback" not in error and not list(tmp_path.iterdir())
 
 
+def test_grpc_needs_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "fpga_dynamo.serving.grpc_server", raising=False)
+    monkeypatch.setitem(sys.modules, "tritonclient.grpc", None)
+    (tmp_path / "model.json").touch()
+    assert cli.main(["serve", str(tmp_path), "--grpc-port", "0"]) == 2
+    assert "pip install 'fpga_dynamo[grpc]'" in " ".join(capsys.readouterr().err.split())
+
+
 def test_serve_needs_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -276,6 +276,19 @@ def test_float64_is_right_where_eager_mode_is_not_finite() -> None:
             assert_close_to_eager(compiled, eager, exact)
 
 
+def test_two_operators_that_overflow_are_undecided() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return F.cosine_similarity(F.group_norm(x, 1), x, dim=-1)
+
+    def norm(x: torch.Tensor) -> torch.Tensor:
+        return F.group_norm(x, 1)
+
+    inputs = (1e30 * torch.tensor([[[[1.0, -2.0]], [[3.0, 5.0]]]]),)
+    with pytest.raises(Undecided, match="more than one operator"):
+        reference(_Calls(model), lambda: inputs)
+    assert reference(_Calls(norm), lambda: inputs).exact.outputs.isfinite().all(), "one is held against float64"
+
+
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf, -torch.inf])
 def test_what_is_not_finite_where_eager_mode_is_finite_is_wrong(wrong: float) -> None:
     for eager, exact in ((1.0, 1.0), (3e38, 1e60), (1.0, wrong)):

@@ -36,7 +36,7 @@ class EagerPart:
     ) -> None:
         self._module = module
         self._reads = reads
-        self._nodes = nodes
+        self.nodes = nodes
         self._result = result
         self._sizes = sizes
         self._lock = threading.Lock()
@@ -55,20 +55,20 @@ class EagerPart:
             return self._call
 
     def _assemble(self) -> Callable[..., Any]:
-        place = {node: i for i, node in enumerate((*self._reads, *self._nodes))}
+        place = {node: i for i, node in enumerate((*self._reads, *self.nodes))}
         assembly = _Assembly(self._module, place, self._sizes)
         give = assembly.template(self._result)
-        if not self._nodes:
+        if not self.nodes:
             return lambda *args: give(args)
         last_use: dict[Node, int] = {}
-        for i, node in enumerate(self._nodes):
+        for i, node in enumerate(self.nodes):
             last_use.update(dict.fromkeys((node, *node.all_input_nodes), i))
         map_arg(self._result, lambda node: last_use.pop(node, None))
-        dying: list[list[int]] = [[] for _ in self._nodes]
+        dying: list[list[int]] = [[] for _ in self.nodes]
         for node, i in last_use.items():
             dying[i].append(place[node])
-        steps = [(assembly.step(node), place[node], tuple(dead)) for node, dead in zip(self._nodes, dying, strict=True)]
-        room = [None] * len(self._nodes)
+        steps = [(assembly.step(node), place[node], tuple(dead)) for node, dead in zip(self.nodes, dying, strict=True)]
+        room = [None] * len(self.nodes)
 
         def run(*args: Any) -> Any:
             values: Values = [*args, *room]

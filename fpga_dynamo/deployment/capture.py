@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule
 
 from fpga_dynamo.deployment.errors import ExportError
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, kept_whole
@@ -88,12 +88,19 @@ def exported_program(
         raise ExportError(f"torch.export cannot export the model: {_first_line(error)}") from error
 
 
-def capture_program(program: ExportedProgram, name: str) -> ModelGraph:
+def capture_program(
+    program: ExportedProgram, name: str, *, part: bool = False, prepare: Callable[[Graph], None] | None = None
+) -> ModelGraph:
     """The graph of a program.
 
+    part: somebody else runs the program, so new contents of buffers and inputs are results like others. prepare:
+    changes a copy of the program's graph before it is traced.
     Raises :class:`ExportError` for one that changes its parameters, or has other inputs than tensors.
     """
-    module, positions, names, outputs, constants = _tensors_alone(program)
+    module, positions, names, outputs, constants = _tensors_alone(program, part)
+    if prepare is not None:
+        prepare(module.graph)
+        module.recompile()
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     graph, facts = _traced(module, [node.meta["val"] for node in placeholders])
     _refuse_changes(facts, names)
@@ -123,7 +130,7 @@ def capture_program(program: ExportedProgram, name: str) -> ModelGraph:
 
 
 def _tensors_alone(
-    program: ExportedProgram,
+    program: ExportedProgram, part: bool
 ) -> tuple[
     GraphModule,
     list[tuple[torch.Tensor | None, str | None]],
@@ -155,8 +162,8 @@ def _tensors_alone(
     output = module.graph.output_node()
     returned: Any = output.args[0]
     kept = []
-    results = [spec for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
-    if len(results) < len(program.graph_signature.output_specs):
+    results = program.graph_signature.output_specs
+    if not part and any(spec.kind is not OutputKind.USER_OUTPUT for spec in results):
         raise ExportError("the model changes buffers or inputs in each call, which an exported model cannot do")
     for i, (spec, node) in enumerate(zip(results, returned, strict=True)):
         if isinstance(spec.arg, TensorArgument):

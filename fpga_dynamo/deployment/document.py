@@ -1,8 +1,8 @@
 """model.json: a Program as the run-time library reads it (fpga_dynamo/native/rt/document.hpp).
 
 `values` are tensors in the host's memory: first the inputs, then constants and what launches write. `launches` run in
-order. Each copies views of values to its arena, runs its commands and copies results back. `outputs` are views of
-values.
+order. Each copies views of values to its arena, runs its commands and copies results back. `copies` put elements of a
+value into another order, as a value of its own, `after` so many launches. `outputs` are views of values.
 Numbers that depend on the inputs' sizes are "$5", the result of step 5 of `sizes`.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,15 +25,15 @@ from fpga_dynamo.deployment.generated import Fill, Sequence, generated
 from fpga_dynamo.deployment.packed_weights import Layout, checksum, content, plan
 from fpga_dynamo.deployment.views import NotAViewError, ValueView, views_made_by
 from fpga_dynamo.deployment.weight_recipe import recipe
-from fpga_dynamo.ir.graph import STORABLE, describe, is_view, value
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, STORABLE, describe, is_view, value
 from fpga_dynamo.ir.launch import Slot
-from fpga_dynamo.ir.program import CardTask, HostTask, Program
+from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.steps import Steps
 from fpga_dynamo.ir.target import KernelInfo
 from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.runtime.calls.bind import lay_out, patched_words, slot_places
 
-FORMAT, VERSION = "fpga_dynamo model", 1
+FORMAT, VERSION = "fpga_dynamo model", 2
 
 _ARGUMENTS = ("commands", "count", "arena", "weights")
 
@@ -72,6 +72,8 @@ class _Writer:
     views: dict[Node, ValueView] = field(default_factory=dict)
     constants: list[tuple[int, Node, torch.Tensor]] = field(default_factory=list)
     generated: list[dict[str, Any]] = field(default_factory=list)
+    copies: list[dict[str, Any]] = field(default_factory=list)
+    launches: list[dict[str, Any]] = field(default_factory=list)
 
     def add_value(self, node: Node, dtype: torch.dtype, elements: Any, shape: Any, strides: Any) -> int:
         if dtype not in STORABLE:
@@ -95,6 +97,13 @@ class _Writer:
             self.generated.append({"value": index, **numbers})
         elif isinstance(how, Fill):
             self.generated.append({"value": index, "bits": f"{how.bits:016x}"})
+
+    def add_copy(self, node: Node, source: ValueView) -> None:
+        """The value of a node that has the elements of `source` in an order of its own."""
+        fake = value(node)
+        self.add_value(node, fake.dtype, fake.numel(), fake.shape, fake.stride())
+        views = {"from": self.view(source), "to": self.view(self.views[node])}
+        self.copies.append({"after": len(self.launches), **views})
 
     def view_of(self, node: Node) -> ValueView:
         """Where a value of the graph lies; that of a parameter, or made of parameters, becomes a constant."""
@@ -143,13 +152,13 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
     for node in ports:
         writer.add_input(node)
     given = [{"name": name, **writer.view(writer.views[node])} for name, node in zip(graph.inputs, ports, strict=True)]
-    launches, kernels = _launches(writer)
+    kernels = _launches(writer)
     results = _results(writer)
     outputs = [{"name": name, **writer.view(view)} for name, view in zip(graph.outputs, results, strict=True)]
     layout = plan([w for task in program.card_tasks for w in task.weights], [t for _, _, t in writer.constants])
     _refuse_packed_inputs(writer, layout)
     commands, first = _commands(program, layout)
-    for launch, begin in zip(launches, first, strict=True):
+    for launch, begin in zip(writer.launches, first, strict=True):
         launch["first"] = begin
     document = {
         "format": FORMAT,
@@ -168,7 +177,8 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
             for (index, _, tensor), begin in zip(writer.constants, layout.constants, strict=True)
         ],
         "generated": writer.generated,
-        "launches": launches,
+        "launches": writer.launches,
+        "copies": writer.copies,
         "outputs": outputs,
         "python": {
             "call": graph.call,
@@ -186,32 +196,40 @@ def write(graph: ModelGraph, program: Program, inputs: Mapping[str, tuple[int, i
 
 def refuse_eager(program: Program) -> None:
     """Raises :class:`ExportError` if a node that computes would run in eager mode."""
-    host = [node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes]
-    left = [node for node in host if generated(node) is None]
-    reasons = [f"  {describe(node)}: {program.reasons[node]}" for node in left if node in program.reasons] or [
-        f"  {task.name}: a kernel of its own" for task in program.kernel_tasks
-    ]
+    reasons = eager_nodes(program)
     if reasons:
-        lines = "\n".join(reasons)
+        lines = "\n".join(f"  {describe(node)}: {reason}" for node, reason in reasons.items())
         raise ExportError(f"the model cannot be exported: {len(reasons)} node(s) would run in eager mode:\n{lines}")
-    for task in program.card_tasks:
-        if task.must_be_finite:
-            raise ExportError(f"the model cannot be exported: {task.name} falls back to eager mode for infinite values")
 
 
-def _launches(writer: _Writer) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Launches without the places of their words, and the kernels that they run on."""
+def eager_nodes(program: Program) -> dict[Node, str]:
+    """The nodes that compute and may run in eager mode, each with its reason."""
+    found: dict[Node, str] = {}
+    for task in program.tasks:
+        if isinstance(task, KernelTask):
+            found |= dict.fromkeys(task.nodes, "a plain kernel, which an exported model cannot launch yet")
+        elif isinstance(task, HostTask):
+            left = [node for node in task.nodes if generated(node) is None and node in program.reasons]
+            found |= {node: program.reasons[node] for node in left}
+        elif isinstance(task, CardTask):
+            for covered in task.covers:
+                if covered.must_be_finite:
+                    found |= dict.fromkeys(covered.nodes, "eager mode runs where values are infinite")
+    return found
+
+
+def _launches(writer: _Writer) -> list[dict[str, Any]]:
+    """Adds launches without the places of their words. Returns the kernels that they run on."""
     program = writer.program
     kernels: dict[str, dict[str, Any]] = {}
-    launches = []
     for task in program.tasks:
         if not isinstance(task, CardTask):
             _host_views(writer, task)
             continue
         position = list(kernels).index(task.kernel) if task.kernel in kernels else len(kernels)
         kernels.setdefault(task.kernel, _kernel(program, task.kernel))
-        launches.append(_launch(writer, task, position))
-    return launches, list(kernels.values())
+        writer.launches.append(_launch(writer, task, position))
+    return list(kernels.values())
 
 
 def _launch(writer: _Writer, task: CardTask, kernel: int) -> dict[str, Any]:
@@ -272,23 +290,33 @@ def _results(writer: _Writer) -> list[ValueView]:
     program = writer.program
     returned: Any = program.graph.module.graph.output_node().args[0]
     try:
-        return _views(writer, returned, set(program.result_reads))
+        return _views(writer, returned, {*program.result_reads})
     except NotAViewError as error:
         raise ExportError(f"the model cannot be exported: the order of its results needs the host ({error})") from error
 
 
-def _views(writer: _Writer, made: Iterable[Node], given: Collection[Node]) -> list[ValueView]:
-    """`made` as views of the values of `given`, of inputs, and of constants: what is made of parameters alone."""
-    graph, made = writer.program.graph, list(made)
-    known = {*given, *(node for node in graph.static if _is_computed(node))}
-    stack = [node for node in made if node not in known]
-    while stack:
-        node = stack.pop()
-        if node.op == "call_function" and not is_view(node):
-            raise NotAViewError(f"{node.target} computes")
-        stack += [read for read in node.all_input_nodes if read not in known]
-    part, reads = extract(graph, made, known)
-    return views_made_by(part, _reads(writer, reads), [value(node) for node in made])
+def _views(writer: _Writer, wanted: list[Node], given: set[Node]) -> list[ValueView]:
+    """Values that follow from `given`, inputs and constants without computation, as views of values; where that needs
+    a copy, of a copy. What is computed from parameters alone is a constant."""
+    graph = writer.program.graph
+    given = {*given, *(node for node in graph.static if _is_computed(node))}
+    nodes = extract(graph, wanted, given)[0].nodes
+    if (computing := next((node for node in nodes if not is_view(node)), None)) is not None:
+        raise NotAViewError(f"{computing.target} computes")
+
+    def seen(nodes: list[Node]) -> list[ValueView]:
+        part, reads = extract(graph, nodes, given)
+        return views_made_by(part, _reads(writer, reads), [value(node) for node in nodes])
+
+    try:
+        return seen(wanted)
+    except NotAViewError:
+        for node in nodes:
+            if node.target in IDENTITY_TARGETS:
+                source: Any = node.args[0]
+                writer.add_copy(node, *seen([source]))
+                given = {*given, node}
+        return seen(wanted)
 
 
 def _is_computed(node: Node) -> bool:

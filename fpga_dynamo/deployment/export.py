@@ -60,9 +60,7 @@ def export(
     for one that cannot be traced; and for a directory that has other files. XclbinError, OptionError as torch.compile.
     """
     path = _target_directory(directory)
-    parsed = Options.parse({"partition": "greedy", **(options or {})})
-    if parsed.verify or parsed.granularity != "launch":
-        raise ExportError("options 'verify' and 'granularity' have no effect on an exported model; leave them out")
+    parsed = parse_options(options or {})
     if isa is not None and parsed.xclbin is not None:
         raise ExportError(f"isa '{isa}' has no effect on option 'xclbin', whose kernels are compiled; leave one out")
     program = exported_program(model, args, kwargs, dynamic_shapes, dtype)
@@ -72,7 +70,7 @@ def export(
     graph = capture_program(program, name)
     examples = [*program.state_dict.values()]
     xclbin = xclbin_path(with_recipe(parsed, graph.module, examples), isa)
-    files = _lowered_files(graph, parsed, xclbin)
+    files = write(graph, *lowered(graph, parsed, xclbin), made_by(graph))
     _write(path, files, xclbin)
     return path
 
@@ -96,12 +94,26 @@ def save(
     return export(program, directory=path, options=options, isa=isa)
 
 
-def _lowered_files(graph: ModelGraph, options: Options, xclbin: Path) -> Files:
-    target = read_target(xclbin)
+def parse_options(given: Mapping[str, Any]) -> Options:
+    """Options of lowering with the defaults of an export.
+
+    Raises OptionError as ``torch.compile``, ExportError for those that have no effect on an exported model.
+    """
+    parsed = Options.parse({"partition": "greedy", **given})
+    if parsed.verify or parsed.granularity != "launch":
+        raise ExportError("options 'verify' and 'granularity' have no effect on an exported model; leave them out")
+    return parsed
+
+
+def lowered(graph: ModelGraph, options: Options, xclbin: Path) -> tuple[Program, dict[str, tuple[int, int]]]:
+    """The program of a graph, and of each symbol the position of the input and the dimension that it is."""
     module, inputs = _with_sizes(graph)
-    program: Program = lower(module, target, options, tuple(graph.tensors))
-    made_by = f"fpga_dynamo {version('fpga_dynamo')} made this from {graph.name}"
-    return write(graph, program, inputs, made_by)
+    return lower(module, read_target(xclbin), options, tuple(graph.tensors)), inputs
+
+
+def made_by(graph: ModelGraph) -> str:
+    """What the files of an exported model say of where they come from."""
+    return f"fpga_dynamo {version('fpga_dynamo')} made this from {graph.name}"
 
 
 def _with_sizes(graph: ModelGraph) -> tuple[GraphModule, dict[str, tuple[int, int]]]:

@@ -23,20 +23,34 @@ _ABI = Path(hls_kernels.__file__).parent / "lib" / "card_abi.hpp"
 _UNCHANGED = ("CMakeLists.txt", "main.cpp", "fd_model.hpp", "fd_model.py")
 
 
+def library_sources() -> list[Path]:
+    """Sources and headers of the run-time library for the emulator, which build as they lie."""
+    return [file for name in ("rt", "card") for file in _sources(_LIBRARY[name])] + [_ABI]
+
+
+def _sources(folder: Path) -> list[Path]:
+    files = sorted([*folder.glob("*.cpp"), *folder.glob("*.hpp"), *folder.glob("*.h")])
+    if not files:
+        raise ExportError(f"the package has no sources of the run-time library ({folder}); install it again")
+    return files
+
+
+def write_library(directory: Path) -> None:
+    """Writes the run-time library into `directory`/runtime. Raises as :func:`write`."""
+    for name, folder in _LIBRARY.items():
+        target = directory / "runtime" / name
+        target.mkdir(parents=True)
+        for file in _sources(folder):
+            shutil.copyfile(file, target / file.name)
+    shutil.copyfile(_ABI, directory / "runtime" / "card" / _ABI.name)
+
+
 def write(directory: Path, document: Mapping[str, Any]) -> None:
     """Writes them into a model's directory.
 
     Raises :class:`ExportError` where the package was installed without them.
     """
-    for name, folder in _LIBRARY.items():
-        files = sorted([*folder.glob("*.cpp"), *folder.glob("*.hpp"), *folder.glob("*.h")])
-        if not files:
-            raise ExportError(f"the package has no sources of the run-time library ({folder}); install it again")
-        target = directory / "runtime" / name
-        target.mkdir(parents=True)
-        for file in files:
-            shutil.copyfile(file, target / file.name)
-    shutil.copyfile(_ABI, directory / "runtime" / "card" / _ABI.name)
+    write_library(directory)
     for file_name in _UNCHANGED:
         shutil.copyfile(_TEMPLATES / file_name, directory / file_name)
     readme = Template((_TEMPLATES / "README.md").read_text())

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import sysconfig
-import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 
 from fpga_dynamo.errors import DeviceError
-from xclbin_build.cache import digest, folder, locked
-from xclbin_build.errors import BuildError, ToolchainError
-from xclbin_build.progress import shown
-from xclbin_build.toolchain import compiler, process
-from xclbin_build.trusted_path import weakness
+from xclbin_build.errors import BuildError
+from xclbin_build.shared_library import built_once
+from xclbin_build.toolchain import compiler
 
 NAME = "_fpga_device"
 SOURCES = Path(__file__).parent / "cpp"
@@ -30,15 +26,21 @@ def built() -> Path:
 
     Raises DeviceError if there is no C++ compiler, or if it rejects the sources.
     """
+    files = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".hpp"))
+    content = [part for path in files for part in (path.name, path.read_bytes())]
+    tag = str(sysconfig.get_config_var("SOABI"))
+    libraries = Path(torch.__path__[0]) / "lib"
     try:
-        path = _path(compiler.find_compiler().version)
-        if not _usable(path):
-            with locked(path):
-                if not _usable(path):
-                    _build(path)
+        return built_once(
+            "torch_device",
+            f"the extension of device 'fpga' for torch {torch.__version__}",
+            [torch.__version__, tag, *content],
+            _joined_parts,
+            flags(),
+            [f"-L{libraries}", f"-Wl,-rpath,{libraries}", *(f"-l{library}" for library in _LIBRARIES)],
+        )
     except BuildError as error:
         raise DeviceError(f"device 'fpga' needs its extension for torch {torch.__version__}: {error}") from error
-    return path
 
 
 def is_possible() -> bool:
@@ -48,18 +50,6 @@ def is_possible() -> bool:
     except BuildError:
         return False
     return True
-
-
-def _path(compiler_version: str) -> Path:
-    files = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".hpp"))
-    content = [part for path in files for part in (path.name, path.read_bytes())]
-    tag = str(sysconfig.get_config_var("SOABI"))
-    key = digest([NAME, torch.__version__, str(torch.__path__[0]), tag, compiler_version, *_FLAGS, *content])
-    return folder("torch_device") / f"{key}.so"
-
-
-def _usable(path: Path) -> bool:
-    return path.is_file() and weakness(path) is None
 
 
 def parts() -> dict[str, list[Path]]:
@@ -81,33 +71,11 @@ def flags() -> list[str]:
     return [*_FLAGS, abi, *(option for place in places for option in ("-isystem", str(place)))]
 
 
-def _build(path: Path) -> None:
-    groups = parts()
-    with (
-        shown(f"the extension of device 'fpga' for torch {torch.__version__}, first time only") as progress,
-        tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as name,
-        ThreadPoolExecutor(len(groups)) as team,
-    ):
-        wholes = [joined(Path(name) / f"{part}.cpp", sources) for part, sources in groups.items()]
-        objects = [whole.with_suffix(".o") for whole in wholes]
-        for done, source in enumerate(team.map(_compile, wholes, objects), 1):
-            progress(done, len(wholes) + 1, source.name)
-        libraries = Path(torch.__path__[0]) / "lib"
-        link = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", *(f"-l{library}" for library in _LIBRARIES)]
-        compiler.shared_object(["-shared", *map(str, objects), *link], path)
-        progress(len(wholes) + 1, len(wholes) + 1, path.name)
+def _joined_parts(directory: Path) -> list[Path]:
+    return [joined(directory / f"{part}.cpp", sources) for part, sources in parts().items()]
 
 
 def joined(path: Path, sources: Sequence[Path]) -> Path:
     """One source of several."""
     path.write_text("".join(f'#include "{source}"\n' for source in sources))
     return path
-
-
-def _compile(source: Path, target: Path) -> Path:
-    call = [*compiler.find_compiler().command, *flags(), "-c", str(source), "-o", str(target)]
-    result = process.run(call, timeout=process.time_limit())
-    if result.status:
-        words = "\n".join(result.output.splitlines()[:20])
-        raise ToolchainError(f"the compiler rejected {source.name}:\n{words or f'it ended with {result.status}'}")
-    return source

@@ -67,6 +67,11 @@ def decode_request(
         given[entry["name"]] = tensor
     if rest:
         raise RequestError(400, f"{len(rest)} bytes of the body belong to no input")
+    return InferenceRequest(name, in_order(given, inputs), _wanted(document, outputs))
+
+
+def in_order(given: Mapping[str, Tensor], inputs: Sequence[Port]) -> list[Tensor]:
+    """The tensors of a request in the model's order. Raises :class:`RequestError` for any that it does not accept."""
     unknown = [name for name in given if name not in {port.name for port in inputs}]
     if unknown:
         raise RequestError(400, f"the model has no input '{unknown[0]:.80}', only {_names(inputs)}")
@@ -74,7 +79,23 @@ def decode_request(
         if port.name not in given:
             raise RequestError(400, f"input '{port.name}' is missing")
         _check(port, given[port.name])
-    return InferenceRequest(name, [given[port.name] for port in inputs], _wanted(document, outputs))
+    return [given[port.name] for port in inputs]
+
+
+def output_position(name: str, outputs: Sequence[Port]) -> int:
+    """Raises :class:`RequestError` for a name that no output has."""
+    names = [port.name for port in outputs]
+    if name not in names:
+        raise RequestError(400, f"the model has no output '{name:.80}', only {_names(outputs)}")
+    return names.index(name)
+
+
+def dtype_of(datatype: Any, name: str) -> str:
+    """PyTorch's name of a datatype. Raises :class:`RequestError` for one that no tensor has; name: of the input."""
+    found = next((own for own, theirs in DATATYPES.items() if theirs == datatype), None)
+    if found is None:
+        raise RequestError(400, f"{name}: its datatype must be one of {', '.join(DATATYPES.values())}")
+    return found
 
 
 def encode_response(
@@ -114,9 +135,7 @@ def _objects(value: Any, key: str) -> list[dict[str, Any]]:
 def _tensor(entry: Mapping[str, Any], rest: bytes) -> tuple[Tensor, bytes]:
     """The tensor of an input, and what is left of the binary part of the body."""
     name, shape = f"input '{entry['name']:.80}'", entry.get("shape")
-    dtype = next((own for own, theirs in DATATYPES.items() if theirs == entry.get("datatype")), None)
-    if dtype is None:
-        raise RequestError(400, f"{name}: its datatype must be one of {', '.join(DATATYPES.values())}")
+    dtype = dtype_of(entry.get("datatype"), name)
     if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 1 << 40 for size in shape):
         raise RequestError(400, f"{name}: its shape must be a list of sizes")
     size = _parameters(entry, name).get("binary_data_size")
@@ -173,10 +192,9 @@ def _wanted(document: Mapping[str, Any], outputs: Sequence[Port]) -> list[tuple[
     if "outputs" in document:
         chosen = []
         for entry in _objects(document["outputs"], "outputs"):
-            if entry["name"] not in names:
-                raise RequestError(400, f"the model has no output '{entry['name']:.80}', only {_names(outputs)}")
+            position = output_position(entry["name"], outputs)
             is_binary = _parameters(entry, f"output '{entry['name']}'").get("binary_data", default) is True
-            chosen.append((names.index(entry["name"]), is_binary))
+            chosen.append((position, is_binary))
     for i, is_binary in chosen:
         if outputs[i].dtype not in _KINDS and not is_binary:
             raise RequestError(400, f"JSON has no {DATATYPES[outputs[i].dtype]}; ask for binary_data of '{names[i]}'")

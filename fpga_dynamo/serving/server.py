@@ -7,9 +7,8 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import closing
-from importlib.metadata import version
-from time import perf_counter
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -19,16 +18,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fpga_dynamo.serving import metrics as metrics_of
+from fpga_dynamo.serving.inference import PLATFORM, SERVER, VERSION, Inference
 from fpga_dynamo.serving.metrics import Metrics
-from fpga_dynamo.serving.pool import Pool, RefusedError, UnavailableError
+from fpga_dynamo.serving.pool import Pool
 from fpga_dynamo.serving.protocol import HEADER_LENGTH, RequestError, decode_request, encode_response, metadata
 
-_SERVER = {"name": "fpga_dynamo", "version": version("fpga_dynamo"), "extensions": ["binary_tensor_data"]}
+if TYPE_CHECKING:
+    from fpga_dynamo.serving.grpc_server import GrpcServer
+
+_SERVER = {"name": SERVER, "version": VERSION, "extensions": ["binary_tensor_data"]}
 
 
 class _Routes:
-    def __init__(self, pool: Pool, metrics: Metrics, most_bytes: int) -> None:
-        self._pool, self._metrics, self._most_bytes = pool, metrics, most_bytes
+    def __init__(self, inference: Inference, metrics: Metrics, most_bytes: int) -> None:
+        self._inference, self._metrics, self._most_bytes = inference, metrics, most_bytes
 
     def app(self) -> Starlette:
         model = "/v2/models/{model}"
@@ -50,46 +53,31 @@ class _Routes:
         return JSONResponse({"live": True})
 
     async def ready(self, request: Request) -> Response:
-        return JSONResponse({"ready": self._pool.ready > 0}, 200 if self._pool.ready else 503)
+        ready = self._inference.ready
+        return JSONResponse({"ready": ready}, 200 if ready else 503)
 
     async def model_ready(self, request: Request) -> Response:
-        name, ready = self._name(request), self._pool.ready > 0
+        name, ready = request.path_params["model"], self._inference.ready
+        self._inference.ports(name)
         return JSONResponse({"name": name, "ready": ready}, 200 if ready else 503)
 
     async def about(self, request: Request) -> Response:
-        name = self._name(request)
-        inputs, outputs = self._pool.models[name]
+        name = request.path_params["model"]
+        inputs, outputs = self._inference.ports(name)
         ports = {"inputs": metadata(inputs), "outputs": metadata(outputs)}
-        return JSONResponse({"name": name, "versions": [], "platform": "fpga_dynamo", **ports})
+        return JSONResponse({"name": name, "versions": [], "platform": PLATFORM, **ports})
 
     async def counters(self, request: Request) -> Response:
         return Response(self._metrics.text(), media_type=metrics_of.CONTENT_TYPE)
 
     async def infer(self, request: Request) -> Response:
-        name = self._name(request)
-        start, status = perf_counter(), 500
-        try:
-            response = await self._answer(name, request)
-            status = response.status_code
-            return response
-        except RequestError as error:
-            status = error.status
-            raise
-        finally:
-            self._metrics.requests.labels(name, str(status)).inc()
-            self._metrics.seconds.labels(name).observe(perf_counter() - start)
-
-    async def _answer(self, name: str, request: Request) -> Response:
-        inputs, outputs = self._pool.models[name]
-        body = await self._body(request)
-        wanted = decode_request(body, request.headers.get(HEADER_LENGTH), inputs, outputs)
-        try:
-            results = await asyncio.wrap_future(self._pool.submit(name, wanted.inputs))
-        except UnavailableError as error:
-            raise RequestError(503, str(error)) from error
-        except RefusedError as error:
-            raise RequestError(400, str(error)) from error
-        content, json_bytes = encode_response(name, wanted, outputs, results)
+        name = request.path_params["model"]
+        inputs, outputs = self._inference.ports(name)
+        with self._inference.counted(name):
+            body = await self._body(request)
+            wanted = decode_request(body, request.headers.get(HEADER_LENGTH), inputs, outputs)
+            results = await self._inference.results(name, wanted.inputs)
+            content, json_bytes = encode_response(name, wanted, outputs, results)
         if json_bytes is None:
             return Response(content, media_type="application/json")
         headers = {HEADER_LENGTH: str(json_bytes)}
@@ -110,13 +98,6 @@ class _Routes:
             raise RequestError(413, f"the body has more than {self._most_bytes} bytes")
         return bytes(body)
 
-    def _name(self, request: Request) -> str:
-        name: str = request.path_params["model"]
-        if name not in self._pool.models:
-            known = ", ".join(f"'{known}'" for known in self._pool.models)
-            raise RequestError(404, f"there is no model '{name:.80}', only {known}")
-        return name
-
 
 async def _sentence(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
@@ -130,15 +111,31 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 
 class _Server(uvicorn.Server):
-    """Calls `on_ready` when requests are accepted."""
+    """Calls `on_ready`, with the port of gRPC, when requests are accepted; `start_grpc` starts that server, if any."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        start_grpc: Callable[[], GrpcServer] | None,
+        on_ready: Callable[[int | None], None],
+        drain: float,
+    ) -> None:
         super().__init__(config)
-        self._on_ready = on_ready
+        self._start_grpc, self._on_ready, self._drain = start_grpc, on_ready, drain
+        self._grpc: GrpcServer | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._start_grpc is not None:
+            self._grpc = self._start_grpc()
+            await self._grpc.start()
         await super().startup(sockets)
-        self._on_ready()
+        self._on_ready(None if self._grpc is None else self._grpc.port)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        stops = [super().shutdown(sockets)]
+        if self._grpc is not None:
+            stops.append(self._grpc.stop(self._drain))
+        await asyncio.gather(*stops)
 
 
 def serve(
@@ -146,22 +143,30 @@ def serve(
     metrics: Metrics,
     listener: socket.socket,
     *,
+    grpc_address: str | None = None,
     most_bytes: int,
     drain: float,
-    on_ready: Callable[[], None],
+    on_ready: Callable[[int | None], None],
 ) -> None:
     """Starts the replicas and answers requests until SIGTERM or SIGINT, after which requests under way are finished.
 
-    listener: a bound socket. most_bytes: of a body. drain: seconds after which requests under way are given up.
-    Raises FpgaError if a model cannot be opened.
+    listener: a bound socket for HTTP. grpc_address: host and port for gRPC, None for none. most_bytes: of a body.
+    drain: seconds after which requests under way are given up. on_ready: called with the port of gRPC.
+    Raises FpgaError if a model cannot be opened, or the address of gRPC is not free.
     """
     # Accepted sockets inherit it. asyncio sets it only where the protocol of the listener is named.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    inference = Inference(pool, metrics)
+    start_grpc = None
+    if grpc_address is not None:
+        from fpga_dynamo.serving.grpc_server import GrpcServer
+
+        start_grpc = partial(GrpcServer, inference, grpc_address, most_bytes)
     with closing(pool):
         pool.start()
         settings: dict[str, Any] = {"access_log": False, "log_level": "warning", "lifespan": "off"}
-        app = _Routes(pool, metrics, most_bytes).app()
+        app = _Routes(inference, metrics, most_bytes).app()
         config = uvicorn.Config(app, timeout_graceful_shutdown=max(1, int(drain)), **settings)
         for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it has drained
             signal.signal(number, lambda *_: None)
-        _Server(config, on_ready).run([listener])
+        _Server(config, start_grpc, on_ready, drain).run([listener])

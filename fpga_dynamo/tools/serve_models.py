@@ -18,12 +18,13 @@ _MEBIBYTE = 1 << 20
 
 def add_command(commands: Any) -> None:
     """Adds `serve` to the commands of `fpga-dynamo`."""
-    serve = commands.add_parser("serve", help="answer requests for exported models over HTTP (KServe v2)")
+    serve = commands.add_parser("serve", help="answer requests for exported models over HTTP and gRPC (KServe v2)")
     serve.add_argument(
         "directory", nargs="+", type=Path, metavar="DIR", help="an exported model; the directory's name is the model's"
     )
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     serve.add_argument("--port", type=whole(0, _MOST_PORT), default=8000, metavar="P", help="0: any free one (8000)")
+    serve.add_argument("--grpc-port", type=whole(0, _MOST_PORT), metavar="P", help="0: any free one (no gRPC)")
     serve.add_argument("--replicas", type=whole(), default=1, metavar="N", help="processes that run the models (1)")
     serve.add_argument(
         "--devices", type=whole(0), nargs="+", default=[0], metavar="I", help="devices of the replicas, in turn (0)"
@@ -58,6 +59,11 @@ def _serve(arguments: argparse.Namespace) -> int:
         from fpga_dynamo.serving.server import serve
     except ModuleNotFoundError as error:
         raise FpgaError(f"serve needs {error.name}: pip install 'fpga_dynamo[serve]'") from error
+    if arguments.grpc_port is not None:
+        try:
+            import fpga_dynamo.serving.grpc_server  # noqa: F401  # before a replica starts
+        except ModuleNotFoundError as error:
+            raise FpgaError(f"--grpc-port needs {error.name}: pip install 'fpga_dynamo[grpc]'") from error
     try:
         family = socket.getaddrinfo(arguments.host, arguments.port)[0][0]
         listener = socket.create_server((arguments.host, arguments.port), family=family)
@@ -77,12 +83,19 @@ def _serve(arguments: argparse.Namespace) -> int:
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     address = f"http://{host}:{listener.getsockname()[1]}"
 
-    def ready() -> None:
+    def ready(grpc_port: int | None) -> None:
         names = ", ".join(directories)
-        print(f"ready on {address}: {names}; {arguments.replicas} replica(s)", flush=True)
+        grpc = "" if grpc_port is None else f" and grpc://{host}:{grpc_port}"
+        print(f"ready on {address}{grpc}: {names}; {arguments.replicas} replica(s)", flush=True)
 
     with listener:
         serve(
-            pool, metrics, listener, most_bytes=arguments.max_body * _MEBIBYTE, drain=arguments.timeout, on_ready=ready
+            pool,
+            metrics,
+            listener,
+            grpc_address=None if arguments.grpc_port is None else f"{host}:{arguments.grpc_port}",
+            most_bytes=arguments.max_body * _MEBIBYTE,
+            drain=arguments.timeout,
+            on_ready=ready,
         )
     return DONE

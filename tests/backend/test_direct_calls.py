@@ -103,6 +103,9 @@ WHOLE_WAY: dict[str, Callable[[torch.Tensor], Any]] = {
     "view of an input": lambda x: (x.view(-1), torch.relu(x) * 2),
     "one memory twice": lambda x: (lambda y: (y, y.view(-1)))(torch.relu(x) * 2),
     "part of a value": lambda x: (torch.relu(x) * 2)[1:],
+    "as many elements, some of them twice": lambda x: (torch.relu(x) * 2).view(4, 6).unfold(1, 3, 2),
+    "as many elements over less memory": lambda x: (torch.relu(x) * 2).as_strided((2, 12), (11, 1)),
+    "one element as often": lambda x: (torch.relu(x) * 2).view(-1)[:1].expand(24),
     "copy in another order, of the same shape and strides in the end": lambda x: (
         (torch.relu(x) * 2).view(2, 2, -1).transpose(0, 1).reshape(x.shape)
     ),

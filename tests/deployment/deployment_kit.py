@@ -50,6 +50,18 @@ class Encoder(nn.Module):
         return self.head(self.layer(self.tokens(tokens) + self.places(places)))
 
 
+class Reordered(nn.Module):
+    """Results that are copies of a launch's result in another order, and of an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        halves = self.layer(x).unflatten(1, (2, 4)).transpose(0, 1)
+        return halves.reshape(-1, 4), halves.reshape(-1)[1:], x.T.reshape(-1)
+
+
 def exported(model: nn.Module, path: Path, *args: Any, **settings: Any) -> fpga_dynamo.LoadedModel:
     """The model, exported with these arguments as the example call, and loaded."""
     return fpga_dynamo.load(fpga_dynamo.export(model, args, path, **settings))

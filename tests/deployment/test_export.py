@@ -14,7 +14,7 @@ from torch import nn
 from torch.export import Dim
 
 import fpga_dynamo
-from tests.deployment.deployment_kit import Encoder, SmallCnn, assert_same, exported, poison_new_tensors
+from tests.deployment.deployment_kit import Encoder, Reordered, SmallCnn, assert_same, exported, poison_new_tensors
 
 
 def test_cnn_has_the_bits_of_torch_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +112,20 @@ def test_views_and_parameters_as_results(tmp_path: Path) -> None:
         torch.testing.assert_close(mine, theirs)
     with pytest.raises(ValueError, match="int64 input has a value that int32"):
         loaded(args[0], args[1] + 2**40)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_in_an_order_that_no_strides_describe(tmp_path: Path, dynamic: bool) -> None:
+    rows = {"x": {0: Dim("rows", min=2, max=64)}} if dynamic else None
+    model = Reordered().eval()
+    loaded = exported(model, tmp_path / "reordered", torch.randn(9, 8), dynamic_shapes=rows)
+    for count in (9, 5, 64) if dynamic else (9,):
+        x = torch.randn(count, 8)
+        with torch.no_grad():
+            expected = model(x)
+        for mine, theirs in zip(loaded(x), expected, strict=True):
+            assert mine.stride() == theirs.stride()
+            torch.testing.assert_close(mine, theirs)
 
 
 def test_eight_threads(tmp_path: Path) -> None:

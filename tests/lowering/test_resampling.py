@@ -94,3 +94,6 @@ def test_images_without_elements_are_resized_or_refused_as_in_eager(mode: str, i
                 compiled(x)
         else:
             assert compiled(x).shape == expected.shape
+            leaf = x.requires_grad_()
+            compiled(leaf).sum().backward()
+            assert leaf.grad is not None and leaf.grad.shape == x.shape

@@ -19,10 +19,10 @@ DATATYPES = {"float32": "FP32", "int64": "INT64"}
 
 
 class Server:
-    """port: of 127.0.0.1. process: the server's."""
+    """port: of 127.0.0.1. process: the server's. grpc_port: 0 without gRPC."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, process: subprocess.Popen[str], port: int, grpc_port: int = 0) -> None:
+        self.process, self.port, self.grpc_port = process, port, grpc_port
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -83,9 +83,9 @@ def serving(*words: str | Path) -> Iterator[Server]:
     try:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
-        found = re.match(r"ready on http://127\.0\.0\.1:(\d+): ", line)
+        found = re.match(r"ready on http://127\.0\.0\.1:(\d+)(?: and grpc://127\.0\.0\.1:(\d+))?: ", line)
         assert found, line + process.stderr.read()
-        yield Server(process, int(found[1]))
+        yield Server(process, int(found[1]), int(found[2] or 0))
         process.send_signal(signal.SIGTERM)
         process.wait(60)
     finally:

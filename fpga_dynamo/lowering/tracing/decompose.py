@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -124,10 +124,15 @@ def _is_empty_batch(x: torch.Tensor) -> bool:
     return isinstance(x.shape[0], int) and x.shape[0] == 0 and all(size != 0 for size in x.shape[1:])
 
 
+def _no_images(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """The result for a batch without images, of which `x` gets a gradient."""
+    return x[:, :, :1, :1].expand(*x.shape[:2], *size).clone(memory_format=torch.contiguous_format)
+
+
 def _nearest(x: torch.Tensor, output_size: list[int] | None, scale_factors: list[float] | None) -> torch.Tensor:
     size = upsample_compute_output_size(x.shape, output_size, scale_factors)
     if _is_empty_batch(x):
-        return x.new_empty([*x.shape[:2], *size])
+        return _no_images(x, size)
     return aten.upsample_nearest2d.default(x, size, *(scale_factors or (None, None)))
 
 
@@ -136,7 +141,7 @@ def _bilinear(
 ) -> torch.Tensor:
     size = upsample_compute_output_size(x.shape, output_size, scale_factors)
     if _is_empty_batch(x):
-        return x.new_empty([*x.shape[:2], *size])
+        return _no_images(x, size)
     return aten.upsample_bilinear2d.default(x, size, align_corners, *(scale_factors or (None, None)))
 
 

@@ -31,6 +31,10 @@ public:
         for (const port_description& port : model_.inputs) made_->inputs.push_back(view(port.view));
         for (const port_description& port : model_.outputs) made_->outputs.push_back(view(port.view));
         for (const launch_description& launch : model_.launches) made_->launches.push_back(bound(launch));
+        for (const copy_description& copy : model_.copies) {
+            made_->copies.push_back({copy.after, view(copy.from), view(copy.to)});
+            if (made_->copies.back().from.shape != made_->copies.back().to.shape) damaged("a copy of another shape");
+        }
         return made_;
     }
 

@@ -33,12 +33,18 @@ struct bound_launch {
     std::shared_ptr<device_memory> commands;
 };
 
+struct bound_copy {
+    size_t after;
+    bound_view from, to;
+};
+
 struct bound_model {
     registers sizes;
     std::vector<bound_view> inputs, outputs;
     std::vector<uint64_t> scratch;  // of each value: its place in a call's scratch memory
     uint64_t scratch_bytes = 0;
     std::vector<bound_launch> launches;
+    std::vector<bound_copy> copies;
     std::vector<std::pair<size_t, std::vector<uint8_t>>> generated;  // values that sizes alone decide, and their memory
 };
 

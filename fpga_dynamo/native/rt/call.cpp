@@ -111,7 +111,18 @@ void call_state::run(const bound_model& bound, const std::shared_ptr<device_memo
                 written[view.value] = direct[k] = true;
             }
         }
-    for (size_t i = 0; i < runs.size(); ++i) launch(i, bound.launches[i], *runs[i], memory, own, timeout_ms);
+    auto copy = bound.copies.begin();
+    const auto copy_after = [&](size_t launches) {
+        for (; copy != bound.copies.end() && copy->after == launches; ++copy)
+            copy_strided(memory[copy->to.value] + copy->to.offset, copy->to.strides,
+                         memory[copy->from.value] + copy->from.offset, copy->from.strides, copy->from.shape,
+                         model_.values[copy->to.value].type->bytes());
+    };
+    for (size_t i = 0; i < runs.size(); ++i) {
+        copy_after(i);
+        launch(i, bound.launches[i], *runs[i], memory, own, timeout_ms);
+    }
+    copy_after(runs.size());
     for (size_t k = 0; k < outputs.size(); ++k) {
         if (direct[k]) continue;
         const bound_view& view = bound.outputs[k];

@@ -49,7 +49,7 @@ file_description read_file(const value& files, const char* name) {
 class reader {
 public:
     explicit reader(const value& root)
-        : root_(root), made_{{}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {}, size_program(root.at("sizes"))} {}
+        : root_(root), made_{{}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {}, {}, size_program(root.at("sizes"))} {}
 
     document read() {
         made_.description = root_.at("made_by").as_string("made_by");
@@ -75,7 +75,7 @@ public:
         made_.sizes.check(ranks);
         for (const value& given : root_.at("constants").as_array("constants")) constant(given);
         for (const value& given : root_.at("generated").as_array("generated")) generated(given);
-        for (const value& given : root_.at("launches").as_array("launches")) made_.launches.push_back(launch(given));
+        read_launches();
         for (const value& given : root_.at("outputs").as_array("outputs")) {
             made_.outputs.push_back(port(given));
             use(made_.outputs.back().view);
@@ -154,6 +154,32 @@ private:
         }
         define(made.value);
         made_.generated.push_back(made);
+    }
+
+    // And copies, each of which may read what a launch has written, and the other way round.
+    void read_launches() {
+        const auto& launches = root_.at("launches").as_array("launches");
+        const auto& copies = root_.at("copies").as_array("copies");
+        for (size_t next = 0;;) {
+            for (; next < copies.size(); ++next) {
+                const size_t after = below(copies[next].at("after"), launches.size() + 1, "after");
+                if (after < made_.launches.size()) damaged("copies that are not in order");
+                if (after > made_.launches.size()) break;
+                made_.copies.push_back(copy(copies[next], after));
+            }
+            if (made_.launches.size() == launches.size()) break;
+            made_.launches.push_back(launch(launches[made_.launches.size()]));
+        }
+    }
+
+    copy_description copy(const value& given, size_t after) {
+        copy_description made{after, view(given.at("from")), view(given.at("to"))};
+        if (made.from.shape.size() != made.to.shape.size() ||
+            made_.values[made.from.value].type != made_.values[made.to.value].type)
+            damaged("a copy of another dtype or rank");
+        use(made.from);
+        define(made.to.value);
+        return made;
     }
 
     static kernel_description kernel(const value& given) {

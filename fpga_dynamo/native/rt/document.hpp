@@ -13,7 +13,7 @@
 namespace fd {
 
 // Of the file format. A library reads documents of this version alone.
-constexpr uint64_t FORMAT_VERSION = 1;
+constexpr uint64_t FORMAT_VERSION = 2;
 constexpr uint64_t BEAT_BYTES = 64;
 
 struct dtype_info {
@@ -75,6 +75,12 @@ struct generated_description {
     uint64_t bits;
 };
 
+// Elements of a value, and where they lie in one that has them in another order. It is made after so many launches.
+struct copy_description {
+    size_t after;
+    view_description from, to;
+};
+
 struct file_description {
     uint64_t bytes;
     uint32_t crc32;
@@ -92,6 +98,7 @@ struct document {
     std::vector<constant_description> constants;
     std::vector<generated_description> generated;
     std::vector<launch_description> launches;
+    std::vector<copy_description> copies;  // in order
     size_program sizes;
 };
 

@@ -97,9 +97,17 @@ def _slot_behind(node: Any, slots: dict[Node, Slot]) -> Slot | None:
             return None
         made = source
     slot = slots.get(made) if isinstance(made, Node) else None
-    if slot is None or slot.strides != value(made).stride() or value(node).numel() != slot.numel:
+    if slot is None or slot.strides != value(made).stride():
         return None
-    return slot
+    fake = value(node)
+    # The result's memory is made for its shape and strides, and the launch writes the whole slot: views that leave
+    # elements out, or show some twice (unfold), are no results of a direct call.
+    return slot if fake.numel() == slot.numel == _memory(fake.shape, fake.stride()) else None
+
+
+def _memory(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first one to the last one."""
+    return 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) if 0 not in shape else 0
 
 
 def _lies_as(result: Any, source: Any) -> bool:

@@ -110,6 +110,10 @@ class OperatorRecorder(TorchDispatchMode):
         self.overflows: list[torch.Tensor] = []
         self.arbitrary = False
         """Whether an operator had inputs for which eager kernels, or orders of summation, give different results."""
+        self.overflowing: list[bool] = []
+        """Of each operator whether it gave an infinity or NaN for finite inputs."""
+        self.representable: list[bool] = []
+        """Of each operator whether float32 can represent all that it gave."""
 
     def disturb(self, tensor: torch.Tensor, ulps: int = 1) -> None:
         """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are, and
@@ -170,6 +174,8 @@ class OperatorRecorder(TorchDispatchMode):
             self._disturb_parts(decomposition_table[func], result, args, kwargs or {})
         if name == _ATTENTION_BACKWARD:
             self._disturb_parts(_attention_gradients, result, args, kwargs or {})
+        self.overflowing.append(not _finite(result) and _finite((args, kwargs)))
+        self.representable.append(_finite(result, torch.float32))
         self.decisions.extend(_sides(name, args, result))
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):
@@ -229,6 +235,20 @@ def _sides(name: str, args: Any, result: Any) -> list[torch.Tensor]:
     if name == "nonzero" or (name in _TRUTHS and result.dtype == torch.bool):
         return [x > 0 for x in floating]
     return []
+
+
+def overflow_inside(single: OperatorRecorder, exact: OperatorRecorder) -> int:
+    """How many operators overflow in a float32 run on their way to a number that float32 can represent."""
+    return sum(left and right for left, right in zip(single.overflowing, exact.representable, strict=False))
+
+
+def _finite(structure: Any, dtype: torch.dtype | None = None) -> bool:
+    """Whether all floating-point numbers of a nested structure are finite, rounded to `dtype` if one is given."""
+    return all(
+        bool(torch.isfinite(x.to(dtype or x.dtype)).all())
+        for x in map(torch.as_tensor, (x for x in tree_leaves(structure) if isinstance(x, (torch.Tensor, float))))
+        if x.is_floating_point()
+    )
 
 
 def _is_complex(operand: Any) -> bool:
