@@ -25,11 +25,12 @@ from fpga_dynamo.deployment.generated import Fill, Sequence, generated
 from fpga_dynamo.deployment.packed_weights import Layout, checksum, content, plan
 from fpga_dynamo.deployment.views import NotAViewError, ValueView, views_made_by
 from fpga_dynamo.deployment.weight_recipe import recipe
-from fpga_dynamo.ir.graph import IDENTITY_TARGETS, describe, value
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, STORABLE, describe, is_view, value
 from fpga_dynamo.ir.launch import Slot
 from fpga_dynamo.ir.program import CardTask, HostTask, KernelTask, Program
 from fpga_dynamo.ir.sizes.steps import Steps
 from fpga_dynamo.ir.target import KernelInfo
+from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.runtime.calls.bind import lay_out, patched_words, slot_places
 
 FORMAT, VERSION = "fpga_dynamo model", 2
@@ -75,6 +76,11 @@ class _Writer:
     launches: list[dict[str, Any]] = field(default_factory=list)
 
     def add_value(self, node: Node, dtype: torch.dtype, elements: Any, shape: Any, strides: Any) -> int:
+        if dtype not in STORABLE:
+            raise ExportError(
+                f"the model cannot be exported: {describe(node)} is of {dtype}, which exported models do not support; "
+                "convert it in the model"
+            )
         self.values.append({"dtype": str(dtype).removeprefix("torch."), "elements": self.steps.number(elements)})
         self.views[node] = ValueView(len(self.values) - 1, dtype, tuple(shape), tuple(strides))
         return len(self.values) - 1
@@ -100,9 +106,9 @@ class _Writer:
         self.copies.append({"after": len(self.launches), **views})
 
     def view_of(self, node: Node) -> ValueView:
-        """Where a value of the graph lies; that of a parameter becomes a constant of the model."""
+        """Where a value of the graph lies; that of a parameter, or made of parameters, becomes a constant."""
         if node not in self.views:
-            tensor = self.tensors()[node]
+            tensor = Expression(node, "", ()).evaluate(self.tensors())
             dense = tensor.contiguous()
             index = self.add_value(node, dense.dtype, dense.numel(), dense.shape, dense.stride())
             self.constants.append((index, node, dense))
@@ -290,8 +296,13 @@ def _results(writer: _Writer) -> list[ValueView]:
 
 
 def _views(writer: _Writer, wanted: list[Node], given: set[Node]) -> list[ValueView]:
-    """Values that follow from `given` without computation, as views of values; where that needs a copy, of a copy."""
+    """Values that follow from `given`, inputs and constants without computation, as views of values; where that needs
+    a copy, of a copy. What is computed from parameters alone is a constant."""
     graph = writer.program.graph
+    given = {*given, *(node for node in graph.static if _is_computed(node))}
+    nodes = extract(graph, wanted, given)[0].nodes
+    if (computing := next((node for node in nodes if not is_view(node)), None)) is not None:
+        raise NotAViewError(f"{computing.target} computes")
 
     def seen(nodes: list[Node]) -> list[ValueView]:
         part, reads = extract(graph, nodes, given)
@@ -300,12 +311,21 @@ def _views(writer: _Writer, wanted: list[Node], given: set[Node]) -> list[ValueV
     try:
         return seen(wanted)
     except NotAViewError:
-        for node in extract(graph, wanted, given)[0].nodes:
+        for node in nodes:
             if node.target in IDENTITY_TARGETS:
                 source: Any = node.args[0]
                 writer.add_copy(node, *seen([source]))
                 given = {*given, node}
         return seen(wanted)
+
+
+def _is_computed(node: Node) -> bool:
+    """Whether a static node is more than a view of a parameter."""
+    if not isinstance(value(node), torch.Tensor):
+        return False
+    while is_view(node):
+        node = node.all_input_nodes[0]
+    return node.op != "placeholder"
 
 
 def _reads(writer: _Writer, nodes: Iterable[Node]) -> list[ValueView | tuple[int, ...]]:

@@ -155,7 +155,7 @@ def _spots(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     return found
 
 
-def _mutate(draw: random.Random, document: dict[str, Any]) -> None:
+def mutate(draw: random.Random, document: dict[str, Any]) -> None:
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         container, key = draw.choice(_spots(document, []))
         how = draw.random()
@@ -176,7 +176,7 @@ def mutated_directory(draw: random.Random, source: Path, folder: Path) -> None:
             content[draw.randrange(len(content))] = draw.randrange(256)
         document["files"]["commands.bin"]["crc32"] = checksum(bytes(content))
     else:
-        _mutate(draw, document)
+        mutate(draw, document)
     (folder / "commands.bin").write_bytes(content)
     for name in ("weights.bin", "model.xclbin"):
         if not (folder / name).exists():
