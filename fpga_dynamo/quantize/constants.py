@@ -13,7 +13,6 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo.ir.graph import mutates
 from fpga_dynamo.quantize.operators import (
     ADDITIONS,
-    MOVES,
     MULTIPLICATIONS,
     SUBTRACTIONS,
     aten,
@@ -21,7 +20,15 @@ from fpga_dynamo.quantize.operators import (
     is_parameter,
     is_score,
 )
-from fpga_dynamo.quantize.parameters import MASKED, constant, drop_unused, evaluated, is_mask, parameters
+from fpga_dynamo.quantize.parameters import (
+    MASKED,
+    constant,
+    drop_unused,
+    evaluated,
+    is_mask,
+    may_show_operand,
+    parameters,
+)
 
 _ARITHMETIC = (*ADDITIONS, *SUBTRACTIONS, *MULTIPLICATIONS, aten.div.Tensor, aten.div_.Tensor)
 
@@ -63,7 +70,7 @@ def _masks_some(node: Node, value: Tensor) -> bool:
 
 def _is_changed(node: Node) -> bool:
     """Whether a reader of a value, or of a view of it, changes it in place: then each call begins with a new one."""
-    return any(mutates(user) or (user.target in MOVES and _is_changed(user)) for user in node.users)
+    return any(mutates(user) or (may_show_operand(user) and _is_changed(user)) for user in node.users)
 
 
 def numbers_of_parameters(model: GraphModule) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from fpga_dynamo.ir.graph import is_effectful, mutates
+from fpga_dynamo.ir.graph import is_effectful, mutates, shows_operand
 from fpga_dynamo.quantize.operators import MOVES, aten, is_idle_dropout
 from fpga_dynamo.torch_internals.dispatch import OpOverload
 
@@ -112,7 +112,12 @@ def _is_function(node: Node) -> bool:
         return False
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         return False
-    return changed.op == "call_function" and changed.target not in MOVES and set(changed.users) == {node}
+    return changed.op == "call_function" and not may_show_operand(changed) and set(changed.users) == {node}
+
+
+def may_show_operand(node: Node) -> bool:
+    """Whether the memory of a node's value may be that of an operand: a change of one then changes both."""
+    return node.target is operator.getitem or node.target in MOVES or shows_operand(node.target)
 
 
 def is_mask(value: Tensor | None) -> bool:

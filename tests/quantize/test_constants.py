@@ -125,3 +125,22 @@ def test_what_is_changed_in_place_begins_anew_at_each_call() -> None:
     fold_constants(graph)
     for _ in range(2):
         torch.testing.assert_close(graph(x), model(x))
+
+
+def test_pieces_of_a_constant_may_be_changed_in_place() -> None:
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            first, second = self.last(torch.zeros(8)).split(4)
+            first += x.mean()
+            second *= x.max()
+            return self.last(torch.cat([first, second]) + x)
+
+    model, x = Gated().eval(), torch.randn(3, 8)
+    graph = exported(model, x, None)
+    fold_constants(graph)
+    for _ in range(2):
+        torch.testing.assert_close(graph(x), model(x))
