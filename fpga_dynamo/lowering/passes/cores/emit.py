@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -51,8 +52,8 @@ def emit_segment(
         commands=commands,
         plan=plan,
         code=encode(commands, plan.places, graph.target, patches),
-        inputs=[_slot(node, view, plan) for node, view in inputs.items()],
-        outputs=[_slot(node, view, plan) for node, view in outputs.items()],
+        inputs=[_slot(node, view, plan, Role.INPUT) for node, view in inputs.items()],
+        outputs=[_slot(node, view, plan, Role.OUTPUT) for node, view in outputs.items()],
         weights=_used_weights(emitter),
     )
 
@@ -67,14 +68,29 @@ def _lower(match: Match, emitter: Emitter) -> None:
 
 
 def _slot_view(node: Node, role: Role) -> View:
-    """A dense tensor of its own with the strides that eager gives `node` (row-major if those are not dense)."""
+    """A dense tensor of its own for `node`."""
     fake = value(node)
-    size = tuple(fake.shape)
-    strides = tuple(fake.stride()) if is_dense(fake) else dense(size)
+    size, strides = tuple(fake.shape), slot_strides(node, role)
     unit = floats_of(fake.dtype)
     element = F32 if unit != 1 else slot_element(fake.dtype)
     buffer = Buffer(align(unit * larger(1, numel(size)), element.lanes), role, node.name, element)
     return View(buffer, size, tuple(unit * stride for stride in strides), 0, fake.dtype)
+
+
+def slot_strides(node: Node, role: Role) -> tuple[Any, ...]:
+    """The strides that eager mode gives `node` if they are dense, else of an output dense ones in their order.
+
+    Operators of eager mode that read the output then give results in the order that they have in eager mode. An input
+    without dense strides is row-major.
+    """
+    fake = value(node)
+    strides = tuple(fake.stride())
+    if is_dense(fake):
+        return strides
+    plain = all(isinstance(n, int) for n in (*fake.shape, *strides))
+    if role is not Role.OUTPUT or not plain or any(n > 1 and s == 0 for n, s in zip(fake.shape, strides, strict=True)):
+        return dense(tuple(fake.shape))
+    return dense(tuple(fake.shape), sorted(range(fake.dim()), key=lambda d: -strides[d]))
 
 
 def is_dense(fake: torch.Tensor) -> bool:
@@ -112,10 +128,10 @@ def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
     return wanted
 
 
-def _slot(node: Node, view: View, plan: MemoryPlan) -> Slot:
-    fake = value(node)
-    strides = tuple(fake.stride()) if is_dense(fake) else dense(view.shape)
-    return Slot(node, view.shape, strides, fake.dtype, plan.places[view.buffer], view.numel)
+def _slot(node: Node, view: View, plan: MemoryPlan, role: Role) -> Slot:
+    return Slot(
+        node, view.shape, slot_strides(node, role), value(node).dtype, plan.places[view.buffer], view.numel
+    )
 
 
 def _used_weights(emitter: Emitter) -> list[WeightBuffer]:
