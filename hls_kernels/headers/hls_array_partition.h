@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-#include "hls_vector.h"
+#include <hls_vector.h>
 
 namespace hls {
 

@@ -1,7 +1,7 @@
 // Stands in for the header of Vitis HLS: scalar ports that a kernel reads and writes while it runs. As in AMD's C simulation
 // each write is kept until it is read.
 #pragma once
-#include "hls_stream.h"
+#include <hls_stream.h>
 
 namespace hls {
 

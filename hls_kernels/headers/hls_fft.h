@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ap_fixed.h"
-#include "hls_stream.h"
-#include "hls_vector.h"
+#include <hls_stream.h>
+#include <hls_vector.h>
 
 namespace hls {
 namespace ip_fft {

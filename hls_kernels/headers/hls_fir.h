@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ap_fixed.h"
-#include "hls_stream.h"
+#include <hls_stream.h>
 
 namespace hls {
 namespace ip_fir {

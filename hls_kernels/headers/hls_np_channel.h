@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "hls_stream.h"
-#include "hls_vector.h"
+#include <hls_stream.h>
+#include <hls_vector.h>
 
 namespace hls {
 

@@ -209,7 +209,7 @@ extern "C" void k(const int* in, int* out) {
             "#include <ap_fixed.h>\nstatic ap_fixed<8, 4, AP_TRN, AP_WRAP, 2> x;\n",
             "wrap around keep no bits",
         ),
-        ("#include <hls_fft.h>\n", "hls_fft.h"),
+        ("#include <hls_dds.h>\n", "hls_dds.h"),
     ],
 )
 def test_what_the_software_card_has_not(tmp_path: Path, code: str, words: str) -> None:
