@@ -12,9 +12,10 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from benchmarks.vitis_examples import TOOLS, Failure, run_step
+from benchmarks.vitis_examples import TOOLS, run_all, run_step
 
 _NAMES = ("hls_config.cfg", "run_hls.tcl", "hls_config-for-commandline-use.cfg")
 
@@ -28,6 +29,11 @@ def components(checkout: Path) -> list[Path]:
     return [found[folder] for folder in sorted(found)]
 
 
+def _run(path: Path, seconds: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run_step("csim", [str(TOOLS / "xclbin-build"), "csim", str(path)], Path(folder), seconds)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hls_components", description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path)
@@ -36,17 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     checkout = options.checkout.resolve()
     chosen = [path for path in components(checkout) if (options.only or "") in str(path.parent.relative_to(checkout))]
-    passed = 0
     print("| component | result |\n|---|---|")
-    for path in chosen:
-        result = "passed"
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                run_step("csim", [str(TOOLS / "xclbin-build"), "csim", str(path)], Path(folder), options.seconds)
-            passed += 1
-        except Failure as failure:
-            result = str(failure).replace("|", "\\|")
-        print(f"| {path.parent.relative_to(checkout).as_posix()} | {result} |", flush=True)
+    rows = [
+        (f"| {path.parent.relative_to(checkout).as_posix()}", partial(_run, path, options.seconds)) for path in chosen
+    ]
+    passed = run_all(rows)
     print(f"\n{passed} of {len(chosen)} components pass")
     return 0
 

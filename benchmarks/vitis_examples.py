@@ -20,8 +20,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,18 +204,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=300.0, help="for each step (300)")
     options = parser.parse_args(arguments)
     chosen = [each for each in examples(options.checkout.resolve()) if (options.only or "") in each.name]
-    passed = 0
     print("| example | API | result |\n|---|---|---|")
-    for example in chosen:
+    rows = [
+        (f"| {each.name} | {each.api}", partial(run_example, each, options.route, options.seconds)) for each in chosen
+    ]
+    passed = run_all(rows)
+    print(f"\n{passed} of {len(chosen)} examples pass with --route {options.route}")
+    return 0
+
+
+def run_all(rows: Iterable[tuple[str, Callable[[], None]]]) -> int:
+    """Runs what belongs to each row of a table, and prints the row with its result. Returns how many passed."""
+    passed = 0
+    for begin, run in rows:
+        result = "passed"
         try:
-            run_example(example, options.route, options.seconds)
-            result = "passed"
+            run()
             passed += 1
         except Failure as failure:
             result = str(failure).replace("|", "\\|")
-        print(f"| {example.name} | {example.api} | {result} |", flush=True)
-    print(f"\n{passed} of {len(chosen)} examples pass with --route {options.route}")
-    return 0
+        print(f"{begin} | {result} |", flush=True)
+    return passed
 
 
 if __name__ == "__main__":

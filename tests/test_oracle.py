@@ -284,9 +284,24 @@ def test_two_operators_that_overflow_are_undecided() -> None:
         return F.group_norm(x, 1)
 
     inputs = (1e30 * torch.tensor([[[[1.0, -2.0]], [[3.0, 5.0]]]]),)
-    with pytest.raises(Undecided, match="more than one operator"):
-        reference(_Calls(model), lambda: inputs)
-    assert reference(_Calls(norm), lambda: inputs).exact.outputs.isfinite().all(), "one is held against float64"
+    for function, overflows in ((model, 2), (norm, 1)):
+        expected = reference(_Calls(function), lambda: inputs)
+        assert expected.overflows == overflows
+        eager, exact = expected.outcome.outputs, expected.exact.outputs
+        assert eager.isnan().all() and exact.isfinite().all()
+        assert_close_to_eager(exact.float(), eager, exact, overflows=overflows)
+        with pytest.raises(Undecided if overflows > 1 else Mismatch):
+            assert_close_to_eager(torch.zeros_like(eager), eager, exact, overflows=overflows)
+
+
+def test_an_undecided_number_hides_no_wrong_one() -> None:
+    exact, eager = torch.tensor([1.0, 2.0]).double(), torch.tensor([torch.nan, 2.0])
+    with pytest.raises(Undecided):
+        assert_close_to_eager(torch.tensor([0.0, 2.0]), eager, exact, overflows=2)
+    with pytest.raises(Mismatch):
+        assert_close_to_eager(torch.tensor([0.0, 2.1]), eager, exact, overflows=2)
+    with pytest.raises(Mismatch):
+        assert_close_to_eager([torch.tensor([0.0, 2.0]), eager + 1], [eager, eager], [exact, exact], overflows=2)
 
 
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf, -torch.inf])

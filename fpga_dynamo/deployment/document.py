@@ -296,8 +296,10 @@ def _results(writer: _Writer) -> list[ValueView]:
 
 
 def _views(writer: _Writer, wanted: list[Node], given: set[Node]) -> list[ValueView]:
-    """Values that follow from `given`, inputs and constants without computation, as views of values; where that needs
-    a copy, of a copy. What is computed from parameters alone is a constant."""
+    """Views of values for nodes that only rearrange `given`, inputs and constants.
+
+    Adds a copy where strides cannot describe the new order, and a constant for a node that depends on parameters alone.
+    """
     graph = writer.program.graph
     given = {*given, *(node for node in graph.static if _is_computed(node))}
     nodes = extract(graph, wanted, given)[0].nodes
@@ -312,7 +314,7 @@ def _views(writer: _Writer, wanted: list[Node], given: set[Node]) -> list[ValueV
         return seen(wanted)
     except NotAViewError:
         for node in nodes:
-            if node.target in IDENTITY_TARGETS:
+            if node.target in IDENTITY_TARGETS:  # in the order of its copy, which later reshapes depend on
                 source: Any = node.args[0]
                 writer.add_copy(node, *seen([source]))
                 given = {*given, node}

@@ -12,6 +12,7 @@ import torch
 from fpga_dynamo._native import exported_model
 from fpga_dynamo.deployment.errors import ModelFileError
 from fpga_dynamo.deployment.nesting import read_nesting
+from fpga_dynamo.ir.view import extent
 from xclbin_build import atomic_file
 from xclbin_build.trusted_path import UntrustedPathError, check_named
 
@@ -52,20 +53,20 @@ class LoadedModel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's results. Tensors and numpy arrays are accepted; results are tensors.
 
-        Raises ValueError for inputs that the model does not accept, DeviceError for a launch that failed.
+        Raises ValueError for inputs that the model does not accept, DeviceError for a launch that failed, MemoryError
+        if the host has no memory for a result.
         """
         tensors = [torch.as_tensor(given) for given in self._nesting.flat(args, kwargs)]
         return self._nesting.nested(self.run(tensors))
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The tensors of `outputs` for those of `inputs`. Raises as a call does."""
+        """The tensors of `outputs` for the tensors of `inputs`. Raises as a call does."""
         given = [_row(tensor) for tensor in tensors]
         layouts = self._fixed
         if len(layouts) < len(self._outputs):
             layouts = [(tuple(shape), tuple(strides)) for shape, strides in self._model.output_layouts(given)]
         results = [
-            torch.empty_strided(shape, _dense(shape, strides), dtype=dtype)
-            for (shape, strides), dtype in zip(layouts, self._outputs, strict=True)
+            _allocated(shape, strides, dtype) for (shape, strides), dtype in zip(layouts, self._outputs, strict=True)
         ]
         self._model.run(given, [_row(result) for result in results])
         return results
@@ -113,10 +114,16 @@ def _row(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...], i
     return (str(tensor.dtype)[6:], tuple(tensor.shape), tensor.stride(), tensor.data_ptr())
 
 
+def _allocated(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    try:
+        return torch.empty_strided(shape, _dense(shape, strides), dtype=dtype)
+    except RuntimeError as error:
+        raise MemoryError(f"no memory for a result of shape {tuple(shape)} and {dtype}") from error
+
+
 def _dense(shape: Sequence[int], strides: Sequence[int]) -> Sequence[int]:
     """Strides for a new tensor: those of the result, unless its elements lie in one another's places or far apart."""
-    span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     count = torch.Size(shape).numel()
-    if span == count or count == 0:
+    if count == 0 or extent(shape, strides) == count:
         return strides
     return torch.empty(shape, device="meta").stride()

@@ -16,6 +16,7 @@ from fpga_dynamo.runtime.observe.rounding import OperatorRecorder, agree, in_flo
 from fpga_dynamo.testing.reference import (
     LayoutMismatch,
     Mismatch,
+    Undecided,
     assert_close_to_eager,
     assert_same_kind,
     deviation,
@@ -30,10 +31,6 @@ _COARSE = 16  # how many ulps a decision must withstand to count as one that eve
 
 WINOGRAD_NOISE = 2.0**-18
 """What Winograd's method may change a convolution's result by, as a share of its largest number: 32 ulp of float32."""
-
-
-class Undecided(Exception):
-    """The right answer depends on rounding (say, an argmax of two nearly equal numbers): nothing can be compared."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +91,16 @@ def call_once(
 
 @dataclass(frozen=True)
 class Reference:
-    """Eager results for one set of inputs, in float32 and float64, and the rounding error allowed for each leaf."""
+    """Eager results for one set of inputs, in float32 and float64, and the rounding error allowed for each leaf.
+
+    overflows: operators whose float32 overflows on the way to a number that float32 can represent.
+    """
 
     outcome: Outcome
     exact: Outcome
     noise: list[list[float]]
     shared: list[int | None]
+    overflows: int
 
 
 def reference(
@@ -157,14 +158,13 @@ def reference(
             "what eager mode's kernels make of a NaN, an infinity, two zeros or a long product here depends on how "
             "they go about"
         )
-    if overflow_inside(single, exact_run) > 1:
-        raise Undecided("more than one operator overflows inside in float32, and those that do not here do not help")
     if winograd and not all(bool(finite.all()) for finite in single.overflows):
         raise Undecided("Winograd's method propagates the NaN and infinities of this model to more elements")
     # Float32 overflows earlier than float64, which is no matter of rounding.
     if not agree(runs) or not agree((exact_run, single), overflows=False):
         raise Undecided("a comparison, an index or an overflow of this model depends on rounding")
-    return Reference(outcome, exact, noise, sharing(outcome.outputs, outcome.inputs))
+    shared = sharing(outcome.outputs, outcome.inputs)
+    return Reference(outcome, exact, noise, shared, overflow_inside(single, exact_run))
 
 
 def check_against_eager(
@@ -245,16 +245,20 @@ def _hold(outcome: Outcome, expect: Callable[..., Reference], factor: float) -> 
 
 def _compare(outcome: Outcome, expected: Reference, factor: float) -> LayoutMismatch | None:
     """Raises `Mismatch` where numbers err; strides that do are only returned, so that they never hide a number."""
-    misplaced = None
+    misplaced, undecided = None, None
     parts = zip(outcome.parts, expected.outcome.parts, expected.exact.parts, expected.noise, strict=True)
     for (what, mine), (_, theirs), (_, exact), noise in parts:
         try:
-            assert_close_to_eager(mine, theirs, exact, factor, noise, what=what)
+            assert_close_to_eager(mine, theirs, exact, factor, noise, what=what, overflows=expected.overflows)
         except LayoutMismatch as error:
             misplaced = misplaced or error
+        except Undecided as error:
+            undecided = error
     shared = sharing(outcome.outputs, outcome.inputs)
     if shared != expected.shared:
         raise Mismatch(f"outputs lie in the memory of tensors {shared}, in eager of {expected.shared} (inputs first)")
+    if undecided is not None:
+        raise undecided
     return misplaced
 
 

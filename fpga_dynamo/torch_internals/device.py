@@ -38,14 +38,14 @@ def give_name(module: ModuleType) -> bool:
         # The default is float16, which no core computes in. It is of this thread, as every setting of autocast is.
         torch.set_autocast_dtype(NAME, torch.bfloat16)
         torch.serialization.register_package(priority=30, tagger=_tag, deserializer=_restore)
-        _be_no_accelerator_before(module.is_initialized)
+        _default_to_cpu_until(module.is_initialized)
     return True
 
 
-def _be_no_accelerator_before(is_used: Callable[[], bool]) -> None:
-    """Has the default device of FSDP, process groups and ``torch.get_device_module()`` be the CPU until then.
+def _default_to_cpu_until(is_used: Callable[[], bool]) -> None:
+    """Keeps the CPU the default device of FSDP, process groups and ``torch.get_device_module()`` until the first use.
 
-    PyTorch takes a device of one's own for the accelerator, and for all of these, as soon as it has a name.
+    PyTorch otherwise uses a named PrivateUse1 device as the accelerator, even if no tensor lies on it.
     """
     ask = torch._C._get_accelerator
 

@@ -50,13 +50,15 @@ struct axis {
 #define __HLS_SIGNAL(NAME)                             \
     decltype(NAME) get_##NAME() const { return NAME; } \
     void set_##NAME(const decltype(NAME)& x) { NAME = x; }
-    __HLS_SIGNAL(data)
-    __HLS_SIGNAL(keep)
-    __HLS_SIGNAL(strb)
-    __HLS_SIGNAL(user)
-    __HLS_SIGNAL(last)
-    __HLS_SIGNAL(id)
+#define __HLS_SIGNALS  \
+    __HLS_SIGNAL(data) \
+    __HLS_SIGNAL(keep) \
+    __HLS_SIGNAL(strb) \
+    __HLS_SIGNAL(user) \
+    __HLS_SIGNAL(last) \
+    __HLS_SIGNAL(id)   \
     __HLS_SIGNAL(dest)
+    __HLS_SIGNALS
     void keep_all() { keep = -1; }
     void strb_all() { strb = -1; }
 };
@@ -79,13 +81,7 @@ struct ap_axiu {
     ap_uint<1> last;
     ap_uint<(ID_ ? ID_ : 1)> id;
     ap_uint<(DEST_ ? DEST_ : 1)> dest;
-    __HLS_SIGNAL(data)
-    __HLS_SIGNAL(keep)
-    __HLS_SIGNAL(strb)
-    __HLS_SIGNAL(user)
-    __HLS_SIGNAL(last)
-    __HLS_SIGNAL(id)
-    __HLS_SIGNAL(dest)
+    __HLS_SIGNALS
     void keep_all() { keep = -1; }
     void strb_all() { strb = -1; }
 };
@@ -95,6 +91,7 @@ struct ap_axis : ap_axiu<W_, U_, ID_, DEST_> {
     ap_int<W_> data;
     __HLS_SIGNAL(data)
 };
+#undef __HLS_SIGNALS
 #undef __HLS_SIGNAL
 
 template <int W_, int U_ = 0, int ID_ = 0, int DEST_ = 0>

@@ -10,6 +10,31 @@
 
 namespace hls {
 
+namespace np_channel_detail {
+
+// Whose turn it is among N_ streams.
+template <int N_>
+class turns {
+public:
+    int next() { return advance(next_); }
+    // The first stream, from the next one on, that has an element (sim::fifo::EMPTY) or a place (sim::fifo::FULL).
+    template <class Stream>
+    int ready(Stream (&streams)[N_], int why) {
+        sim::fifo* ends[N_];
+        for (int i = 0; i < N_; i++) ends[i] = &streams[(next_ + i) % N_].fifo();
+        return advance((next_ + static_cast<int>(sim::fifo::await_any(ends, N_, why))) % N_);
+    }
+
+private:
+    int advance(int chosen) {
+        next_ = (chosen + 1) % N_;
+        return chosen;
+    }
+    int next_ = 0;
+};
+
+}  // namespace np_channel_detail
+
 namespace split {
 
 // DEPTH_: of the streams to the consumers; N_PORT_DEPTH_: of the stream from the producer.
@@ -19,13 +44,10 @@ public:
     stream<T_, N_PORT_DEPTH_ ? N_PORT_DEPTH_ : DEPTH_> in;
     stream<T_, DEPTH_> out[N_];
 
-    void step() {
-        out[next_].write(in.read());
-        next_ = (next_ + 1) % N_;
-    }
+    void step() { out[turns_.next()].write(in.read()); }
 
 private:
-    int next_ = 0;
+    np_channel_detail::turns<N_> turns_;
 };
 
 // Each element goes to the next consumer that has a place.
@@ -36,16 +58,12 @@ public:
     stream<T_, DEPTH_> out[N_];
 
     void step() {
-        sim::fifo* ends[N_];
-        for (int i = 0; i < N_; i++) ends[i] = &out[(next_ + i) % N_].fifo();
         T_ value = in.read();
-        const int found = (next_ + static_cast<int>(sim::fifo::await_any(ends, N_, sim::fifo::FULL))) % N_;
-        out[found].write(value);
-        next_ = (found + 1) % N_;
+        out[turns_.ready(out, sim::fifo::FULL)].write(value);
     }
 
 private:
-    int next_ = 0;
+    np_channel_detail::turns<N_> turns_;
 };
 
 }  // namespace split
@@ -58,13 +76,10 @@ public:
     stream<T_, DEPTH_> in[N_];
     stream<T_, N_PORT_DEPTH_ ? N_PORT_DEPTH_ : DEPTH_> out;
 
-    void step() {
-        out.write(in[next_].read());
-        next_ = (next_ + 1) % N_;
-    }
+    void step() { out.write(in[turns_.next()].read()); }
 
 private:
-    int next_ = 0;
+    np_channel_detail::turns<N_> turns_;
 };
 
 // The next element comes from the next producer that has one.
@@ -74,16 +89,10 @@ public:
     stream<T_, DEPTH_> in[N_];
     stream<T_, N_PORT_DEPTH_ ? N_PORT_DEPTH_ : DEPTH_> out;
 
-    void step() {
-        sim::fifo* ends[N_];
-        for (int i = 0; i < N_; i++) ends[i] = &in[(next_ + i) % N_].fifo();
-        const int found = (next_ + static_cast<int>(sim::fifo::await_any(ends, N_, sim::fifo::EMPTY))) % N_;
-        out.write(in[found].read());
-        next_ = (found + 1) % N_;
-    }
+    void step() { out.write(in[turns_.ready(in, sim::fifo::EMPTY)].read()); }
 
 private:
-    int next_ = 0;
+    np_channel_detail::turns<N_> turns_;
 };
 
 }  // namespace merge

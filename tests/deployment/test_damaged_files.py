@@ -195,8 +195,6 @@ def _mutations(source: Path, folder: Path, inputs: list[Any], count: int, seed: 
             ran += 1
         except (fpga_dynamo.FpgaError, ValueError, MemoryError) as error:
             assert "\n" not in str(error), "one sentence"
-        except RuntimeError as error:
-            assert "can't allocate memory" in str(error), "PyTorch's, of a result whose size is mutated"
     return ran
 
 

@@ -54,6 +54,11 @@ def lowered(model: nn.Module, *inputs: Any, scales: Any = "pow2") -> tuple[Engin
     return lower_for_engine(captured.module, little(), captured.static), captured
 
 
+def left_of(program: EngineProgram) -> list[str]:
+    """The reasons of host nodes, without the casts of inputs and results."""
+    return [why for why in program.left.values() if not why.startswith("the host ")]
+
+
 def computing(launch: Sequence[Emitted]) -> list[Emitted]:
     """The commands of a launch but the casts at its borders."""
     return [e for e in launch if not (isinstance(e.command, VectorCommand) and e.command.casts)]
@@ -69,3 +74,11 @@ def apart(program: EngineProgram, captured: Captured) -> dict[str, tuple[int, in
             assert isinstance(made, Tensor)
             torch.testing.assert_close(made, wanted, rtol=0, atol=0)
     return found
+
+
+def assert_one_exact_launch(model: nn.Module, *inputs: Any) -> EngineProgram:
+    """One launch without a host node whose values on the cycle simulator are bit-identical to eager mode's."""
+    program, captured = lowered(model, *inputs)
+    assert left_of(program) == [] and len(program.lists.launches) == 1
+    assert apart(program, captured) == {}
+    return program

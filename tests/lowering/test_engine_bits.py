@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine import commands
 from fpga_dynamo.codegen.engine.command import MacCommand
-from tests.lowering.engine_kit import apart, lowered
-from tests.lowering.test_engine_lowering import Joined, Residual, left_of
+from tests.lowering.engine_kit import apart, left_of, lowered
+from tests.lowering.test_engine_lowering import Joined, Residual
 
 
 class _Flattened(nn.Module):

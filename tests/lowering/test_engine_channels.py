@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine import reorder
 from fpga_dynamo.codegen.engine.command import MacCommand
-from tests.lowering.engine_kit import apart, computing, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import apart, computing, left_of, lowered
 
 
 def shuffled(x: Tensor, groups: int) -> Tensor:

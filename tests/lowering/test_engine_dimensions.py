@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.lowering.engine_kit import apart, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import assert_one_exact_launch
 from tests.marks import EXTENDED
 
 Between = Callable[["Layers", Tensor], Tensor]
@@ -95,6 +94,4 @@ ALWAYS = ("softmax over channels", "gates", "a token and an image", "the mean of
 def test_one_launch_with_the_bits_of_eager(name: str) -> None:
     torch.manual_seed(4)
     make, size = CASES[name]
-    program, captured = lowered(make(), torch.randn(size))
-    assert left_of(program) == [] and len(program.lists.launches) == 1
-    assert apart(program, captured) == {}
+    assert_one_exact_launch(make(), torch.randn(size))

@@ -18,8 +18,7 @@ from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.tools.estimate.program import lower_for_engine
-from tests.lowering.engine_kit import apart, computing, little, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import assert_one_exact_launch, computing, little, lowered
 from tests.marks import EXTENDED
 
 
@@ -227,10 +226,8 @@ ALWAYS = ("windows", "a mask", "two moved")
 def test_one_launch_with_the_bits_of_eager(name: str) -> None:
     torch.manual_seed(4)
     make, size = CASES[name]
-    program, captured = lowered(make(), torch.randn(size))
-    assert left_of(program) == [] and len(program.lists.launches) == 1
+    program = assert_one_exact_launch(make(), torch.randn(size))
     assert not any(isinstance(e.command, MacCommand) and e.command.weight_zero for e in program.lists.launches[0])
-    assert apart(program, captured) == {}
 
 
 def test_moves_by_nothing_are_no_commands() -> None:

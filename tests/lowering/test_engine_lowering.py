@@ -19,7 +19,7 @@ from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.ir.target import Platform
 from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
-from tests.lowering.engine_kit import computing
+from tests.lowering.engine_kit import computing, left_of
 
 CARD = Platform("card", 300e6, 60e-6, 12e9, 100e9, 10e9, 4e-6)
 ENGINE = EngineTarget("test", EngineSizes(8, 32, vector_depth=4096), MemoryTiming(0.93, 70, 70), CARD)
@@ -43,11 +43,6 @@ def products(launch: Sequence[Emitted]) -> list[MacCommand]:
 
 def vectors(launch: Sequence[Emitted]) -> list[VectorCommand]:
     return [e.command for e in launch if isinstance(e.command, VectorCommand)]
-
-
-def left_of(program: EngineProgram) -> list[str]:
-    """What is on the host beside the rounding of inputs and the scaling of results."""
-    return [why for why in program.left.values() if not why.startswith("the host ")]
 
 
 class Residual(nn.Module):

@@ -15,8 +15,7 @@ from fpga_dynamo.codegen.requantize import Channels, requantize
 from fpga_dynamo.ir.quantised import Scale
 from fpga_dynamo.lowering.ops.engine.int8.mean import mean_parameters
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import scale_of_elements
-from tests.lowering.engine_kit import apart, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import apart, left_of, lowered
 from tests.marks import EXTENDED
 
 

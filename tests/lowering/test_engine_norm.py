@@ -10,8 +10,7 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers quant
 from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.lowering.ops.engine.int8.norm import NormParameters, pack_norm
 from fpga_dynamo.tools.estimate.program import lower_for_engine
-from tests.lowering.engine_kit import apart, little, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import apart, left_of, little, lowered
 from tests.marks import EXTENDED
 
 decomposed = torch.ops.quantized_decomposed

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.quantize import quantize
-from tests.lowering.engine_kit import apart, lowered
+from tests.lowering.engine_kit import apart, assert_one_exact_launch, left_of, lowered
 from tests.lowering.quantised_kit import check
-from tests.lowering.test_engine_lowering import left_of
 
 
 def transposed(*arguments: Any, **named: Any) -> nn.Module:
@@ -135,10 +134,8 @@ def test_every_value_has_eager_s_bits(name: str) -> None:
 )
 def test_parts_lie_behind_each_other(make: Any, size: tuple[int, ...], count: int) -> None:
     torch.manual_seed(6)
-    program, captured = lowered(make(), torch.randn(size))
-    assert left_of(program) == [] and len(program.lists.launches) == 1
+    program = assert_one_exact_launch(make(), torch.randn(size))
     assert len(interleaving(program)) == count
-    assert apart(program, captured) == {}
 
 
 @pytest.mark.parametrize("name", ["channel by channel", "groups", "signals"])

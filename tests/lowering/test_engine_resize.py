@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from tests.lowering.engine_kit import apart, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import apart, left_of, lowered
 from tests.marks import EXTENDED
 
 

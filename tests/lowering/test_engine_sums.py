@@ -25,9 +25,9 @@ from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
 from fpga_dynamo.tools.estimate.simulation import EngineCard, EngineRun, counted
-from tests.lowering.engine_kit import apart, card, lowered
+from tests.lowering.engine_kit import apart, card, left_of, lowered
 from tests.lowering.quantised_kit import strict
-from tests.lowering.test_engine_lowering import ENGINE, left_of
+from tests.lowering.test_engine_lowering import ENGINE
 from tests.marks import EXTENDED
 
 

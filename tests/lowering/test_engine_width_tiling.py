@@ -24,8 +24,7 @@ from fpga_dynamo.tools.estimate.accuracy import errors
 from fpga_dynamo.tools.estimate.program import lower_for_engine
 from fpga_dynamo.tools.estimate.simulation import EngineRun, SharedCard, counted
 from tests.lowering import test_engine_floats as floats
-from tests.lowering.engine_kit import apart, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import apart, left_of, lowered
 from tests.lowering.test_engine_shared import engine
 from tests.marks import EXTENDED
 

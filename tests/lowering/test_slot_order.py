@@ -11,9 +11,9 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 
 def _changed_in_place(x: torch.Tensor) -> torch.Tensor:
-    piece = x.clone(memory_format=torch.preserve_format).mT[1:]
+    piece = x.unsqueeze(0).transpose(0, -1)[1:]
     piece.relu_()
-    return piece
+    return piece.squeeze(-1)
 
 
 FUNCTIONS: dict[str, Function] = {

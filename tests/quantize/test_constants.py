@@ -13,8 +13,7 @@ from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 from fpga_dynamo.quantize import FPGAQuantizer, quantize
 from fpga_dynamo.quantize.constants import fold_constants, numbers_of_parameters
 from fpga_dynamo.quantize.export import exported
-from tests.lowering.engine_kit import apart, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import assert_one_exact_launch
 from tests.marks import EXTENDED
 
 
@@ -79,9 +78,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 def test_the_engine_computes_them_with_the_bits_of_eager(name: str) -> None:
     torch.manual_seed(4)
     make, size = CASES[name]
-    program, captured = lowered(make(), torch.randn(size))
-    assert left_of(program) == [] and len(program.lists.launches) == 1
-    assert apart(program, captured) == {}
+    assert_one_exact_launch(make(), torch.randn(size))
 
 
 @pytest.mark.parametrize("name", CASES)

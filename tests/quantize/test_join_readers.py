@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fpga_dynamo.quantize import quantize
-from tests.lowering.engine_kit import apart, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import assert_one_exact_launch
 from tests.marks import EXTENDED
 
 
@@ -63,9 +62,7 @@ ALWAYS = ("a sum",)
 def test_one_launch_of_the_engine_with_the_bits_of_eager(name: str) -> None:
     torch.manual_seed(3)
     make, size = CASES[name]
-    program, captured = lowered(make(), torch.randn(size))
-    assert left_of(program) == [] and len(program.lists.launches) == 1
-    assert apart(program, captured) == {}
+    assert_one_exact_launch(make(), torch.randn(size))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 import fpga_dynamo
 from fpga_dynamo.quantize import compare, quantize
 from fpga_dynamo.tools.estimate.program import EngineProgram
-from tests.lowering.engine_kit import apart, lowered
-from tests.lowering.test_engine_lowering import left_of
+from tests.lowering.engine_kit import assert_one_exact_launch
 from tests.marks import EXTENDED
 
 
@@ -110,9 +109,7 @@ def commands(program: EngineProgram) -> int:
 def test_one_launch_of_the_engine_with_the_bits_of_eager(name: str) -> None:
     torch.manual_seed(3)
     make, size = CASES[name]
-    program, captured = lowered(make(), torch.randn(size))
-    assert left_of(program) == [] and len(program.lists.launches) == 1
-    assert apart(program, captured) == {}
+    assert_one_exact_launch(make(), torch.randn(size))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -125,7 +125,7 @@ def _is_empty_batch(x: torch.Tensor) -> bool:
 
 
 def _no_images(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """The result for a batch without images, of which `x` gets a gradient."""
+    """The result for a batch without images, differentiable in `x`."""
     return x[:, :, :1, :1].expand(*x.shape[:2], *size).clone(memory_format=torch.contiguous_format)
 
 

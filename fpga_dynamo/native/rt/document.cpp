@@ -156,7 +156,7 @@ private:
         made_.generated.push_back(made);
     }
 
-    // And copies, each of which may read what a launch has written, and the other way round.
+    // Launches and copies in the order in which they run: either may read a value that the other has written.
     void read_launches() {
         const auto& launches = root_.at("launches").as_array("launches");
         const auto& copies = root_.at("copies").as_array("copies");

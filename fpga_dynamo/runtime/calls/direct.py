@@ -22,6 +22,7 @@ from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.graph import STORABLE, is_view, value
 from fpga_dynamo.ir.launch import Slot
 from fpga_dynamo.ir.program import CardTask, Program
+from fpga_dynamo.ir.view import extent
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.calls.launch import Arena, Launcher
@@ -102,12 +103,8 @@ def _slot_behind(node: Any, slots: dict[Node, Slot]) -> Slot | None:
     fake = value(node)
     # The result's memory is made for its shape and strides, and the launch writes the whole slot: views that leave
     # elements out, or show some twice (unfold), are no results of a direct call.
-    return slot if fake.numel() == slot.numel == _memory(fake.shape, fake.stride()) else None
-
-
-def _memory(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first one to the last one."""
-    return 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) if 0 not in shape else 0
+    dense = fake.numel() == slot.numel and (not slot.numel or extent(fake.shape, fake.stride()) == slot.numel)
+    return slot if dense else None
 
 
 def _lies_as(result: Any, source: Any) -> bool:

@@ -111,9 +111,9 @@ class OperatorRecorder(TorchDispatchMode):
         self.arbitrary = False
         """Whether an operator had inputs for which eager kernels, or orders of summation, give different results."""
         self.overflowing: list[bool] = []
-        """Of each operator whether it gave an infinity or NaN for finite inputs."""
+        """Without `widen`, of each operator whether it gave an infinity or NaN for finite inputs."""
         self.representable: list[bool] = []
-        """Of each operator whether float32 can represent all that it gave."""
+        """With `widen`, of each operator whether float32 can represent all that it gave."""
 
     def disturb(self, tensor: torch.Tensor, ulps: int = 1) -> None:
         """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are, and
@@ -174,8 +174,10 @@ class OperatorRecorder(TorchDispatchMode):
             self._disturb_parts(decomposition_table[func], result, args, kwargs or {})
         if name == _ATTENTION_BACKWARD:
             self._disturb_parts(_attention_gradients, result, args, kwargs or {})
-        self.overflowing.append(not _finite(result) and _finite((args, kwargs)))
-        self.representable.append(_finite(result, torch.float32))
+        if self._widen:
+            self.representable.append(_finite(result, torch.float32))
+        else:
+            self.overflowing.append(not _finite(result) and _finite((args, kwargs)))
         self.decisions.extend(_sides(name, args, result))
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):

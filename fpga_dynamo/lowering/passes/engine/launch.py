@@ -15,8 +15,8 @@ from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.graph import GraphInfo, shape, value
 from fpga_dynamo.ir.launch import Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.sizes.size import SizeError
-from fpga_dynamo.ir.view import dense, numel
-from fpga_dynamo.lowering.passes.cores.emit import is_dense
+from fpga_dynamo.ir.view import Role, numel
+from fpga_dynamo.lowering.passes.cores.emit import slot_strides
 from fpga_dynamo.lowering.passes.engine.claim import anchor_of
 from fpga_dynamo.lowering.passes.engine.plan import LaunchMemory, plan_for_engine
 from fpga_dynamo.lowering.passes.select.partition import Partition, Segment
@@ -51,9 +51,9 @@ def _lower_segment(graph: GraphInfo, segment: Segment, memory: LaunchMemory, *, 
         view = emitter.view(node)
         of = view.buffer
         assert isinstance(of, Map)
-        results.append(_slot(node, of, of.blocked(value(node).dtype, view=view)))
+        results.append(_slot(node, of, of.blocked(value(node).dtype, view=view), Role.OUTPUT))
     inputs = [
-        _slot(node, of, of.blocked(value(node).dtype, emitter.filling(node)))
+        _slot(node, of, of.blocked(value(node).dtype, emitter.filling(node)), Role.INPUT)
         for node, maps in emitter.given.items()
         for of in maps
         if of.at is not None
@@ -79,11 +79,10 @@ def _names(anchor: Node, match: Match) -> tuple[str, ...]:
     return (anchor.name, *(node.name for node in match.nodes if node is not anchor))
 
 
-def _slot(node: Node, of: Map, blocked: Blocked) -> Slot:
-    fake, size = value(node), tuple(shape(node))
-    strides = tuple(fake.stride()) if is_dense(fake) else dense(size)
+def _slot(node: Node, of: Map, blocked: Blocked, role: Role) -> Slot:
+    size = tuple(shape(node))
     assert of.at is not None
-    return Slot(node, size, strides, fake.dtype, of.at, numel(size), blocked)
+    return Slot(node, size, slot_strides(node, role), value(node).dtype, of.at, numel(size), blocked)
 
 
 def _memory(lines: int, inputs: Collection[Slot]) -> MemoryPlan:
