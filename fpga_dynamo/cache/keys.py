@@ -19,7 +19,8 @@ from fpga_dynamo import errors
 from fpga_dynamo.cache.plain import UnstorableError
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.patterns import TABLE, Pattern
-from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, WHOLE
+from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
+from fpga_dynamo.lowering.tracing.interpolation import PARTS, WHOLE
 from fpga_dynamo.options import Options
 
 _IRRELEVANT = (
@@ -64,7 +65,15 @@ def _settings(target: Target, options: Options) -> list[Any]:
     manifest = json.dumps(target.manifest, sort_keys=True)
     patterns = [_pattern(pattern) for pattern in TABLE.patterns()]
     taken_apart = [[str(op), _ours(parts, f"decomposition of {op}")] for op, parts in DECOMPOSITIONS.items()]
-    return [target.uuid, target.lanes, manifest, chosen, patterns, sorted(taken_apart), sorted(map(str, WHOLE))]
+    return [
+        target.uuid,
+        target.lanes,
+        manifest,
+        chosen,
+        patterns,
+        sorted(taken_apart),
+        sorted(map(str, (*WHOLE, *PARTS))),
+    ]
 
 
 def _pattern(pattern: Pattern) -> list[Any]:

@@ -29,7 +29,8 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering import names
 from fpga_dynamo.lowering.garbage import collector_paused
 from fpga_dynamo.lowering.passes.pipeline import in_eager, lower
-from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, WHOLE, kept_whole
+from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, kept_whole
+from fpga_dynamo.lowering.tracing.interpolation import PARTS, WHOLE
 from fpga_dynamo.lowering.tracing.saved import follow, lay_out_images, misplaced, output_strides, restore, save_copies
 from fpga_dynamo.lowering.tracing.specialise import has_symbols
 from fpga_dynamo.lowering.tracing.strides import settle_strides
@@ -159,7 +160,7 @@ def _compile_dynamo_graph(gm: GraphModule, example_inputs: Sequence[Any], frame:
             compiled = wrapped(gm, list(example_inputs))
             mark_boxed(compiled, False)  # it carries the mark of the one inside; Dynamo's minifier goes by that
     except (AssertionError, RuntimeError) as error:
-        if (reason := why_not_traced(error, DECOMPOSITIONS.values(), WHOLE.values())) is None:
+        if (reason := why_not_traced(error, DECOMPOSITIONS.values(), (*WHOLE.values(), *PARTS.values()))) is None:
             raise
         return _left_to_eager(gm, reason, parsed)
     if (reason := why_not_replayed(example_inputs)) is not None:

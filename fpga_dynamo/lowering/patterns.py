@@ -24,7 +24,7 @@ from fpga_dynamo.ir.dtypes import NARROW
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, refuse_sizes, shape, values
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View
-from fpga_dynamo.lowering.tracing import decompose
+from fpga_dynamo.lowering.tracing import interpolation
 from fpga_dynamo.torch_internals.dispatch import OpOverload, OpOverloadPacket, only_in_parts
 
 Parts = TypeVar("Parts", covariant=True, default=Any)
@@ -207,7 +207,7 @@ def _wrong_anchor(anchor: Any) -> str | None:
         return f"anchor {anchor} stands for several overloads; name the ones that you mean: {overloads}"
     if not callable(anchor):
         return f"anchor {anchor!r} is not an operator such as torch.ops.aten.relu.default"
-    if not isinstance(anchor, OpOverload) or anchor in decompose.WHOLE:
+    if not isinstance(anchor, OpOverload) or anchor in interpolation.WHOLE:
         return None
     if only_in_parts(anchor):
         return f"anchor {anchor} is decomposed into other operators before patterns are tried; explain() shows them"

@@ -20,10 +20,10 @@ class Resized(nn.Module):
         super().__init__()
         self.first, self.last = nn.Conv2d(3, channels, 3, 2, 1), nn.Conv2d(channels, 16, 1)
         self.side = nn.Conv2d(3, channels, 1) if residual else None
-        self.settings = settings
+        self.settings = {"mode": "bilinear", **settings}
 
     def forward(self, x: Tensor) -> Tensor:
-        y = interpolate(torch.relu(self.first(x)), mode="bilinear", **self.settings)
+        y = interpolate(torch.relu(self.first(x)), **self.settings)
         result: Tensor = self.last(y if self.side is None else y + self.side(x))
         return result
 
@@ -49,7 +49,13 @@ def test_one_launch_with_the_bits_of_eager(name: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"scale_factor": 2, "align_corners": True}, {"scale_factor": 3}, {"scale_factor": 8}, {"scale_factor": (2.05, 2)}],
+    [
+        {"scale_factor": 2, "align_corners": True},
+        {"scale_factor": 3},
+        {"scale_factor": 8},
+        {"scale_factor": (2.05, 2)},
+        {"scale_factor": 3.1, "mode": "nearest"},
+    ],
 )
 def test_other_factors_are_the_host_s(settings: dict[str, Any]) -> None:
     program, _ = lowered(Resized(**settings), torch.randn(1, 3, 8, 8))

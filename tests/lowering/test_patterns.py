@@ -18,7 +18,7 @@ from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.operators import Operator, facts
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.patterns import TABLE, anchor_alone, follow, registered, sole_user
-from fpga_dynamo.lowering.tracing.decompose import WHOLE
+from fpga_dynamo.lowering.tracing.interpolation import WHOLE
 from tests.lowering.lowering_cases import GREEDY, Case, check, programs_of
 from tests.lowering.triple_kit import RECIPE, TRIPLE, check_triple, lower_triple, triple
 

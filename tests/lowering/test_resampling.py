@@ -57,6 +57,46 @@ def test_an_image_is_resized_as_in_eager(case: Case) -> None:
     check(case)
 
 
+MODES = {"nearest": 2, "linear": 1, "bilinear": 2, "trilinear": 3}
+"""Modes, and the spatial dimensions of what they resize."""
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.3, 2.2, 3.3])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_factor_that_is_not_the_quotient_of_the_sizes(mode: str, factor: float) -> None:
+    """Eager mode's kernels copy where the size stays, and nearest ones repeat where it doubles, whatever the factor."""
+    resize = torch.compile(lambda x: F.interpolate(x, scale_factor=factor, mode=mode), backend="fpga", dynamic=False)
+    for size in (1, 3, 4):
+        x = torch.randn((2, 3) + (size,) * MODES[mode])
+        torch.testing.assert_close(resize(x), F.interpolate(x, scale_factor=factor, mode=mode))
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "nearest"])
+def test_infinities_and_the_largest_numbers_are_mixed_as_in_eager(mode: str, corners: bool) -> None:
+    """A share of 0 of an infinity is NaN; the difference of two large numbers, which overflows, is not needed."""
+    sizes = MODES[mode]
+    x = torch.randn((1, 2) + (4,) * sizes)
+    x[:, 0] = 2e38 * torch.randn(x[:, 0].shape).sign()
+    x.view(-1)[-4:] = torch.tensor([torch.inf, 1.0, torch.nan, -torch.inf])
+    for size in (4, 7, 2):
+        settings = {"size": (size,) * sizes, "mode": mode, "align_corners": corners}
+        mine = torch.compile(F.interpolate, backend="fpga", dynamic=False)(x, **settings)
+        theirs = F.interpolate(x, **settings)
+        torch.testing.assert_close(mine[:, 1], theirs[:, 1], equal_nan=True)
+        assert mine[:, 0].isfinite().all()
+        assert (mine[:, 0] - theirs[:, 0]).abs().max() < 1e32
+
+
+@pytest.mark.parametrize(("mode", "shape"), [("linear", (1, 2, 3)), ("trilinear", (1, 2, 3, 3, 3))])
+def test_a_size_of_0_is_refused_as_in_eager(mode: str, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    for resize in (F.interpolate, torch.compile(F.interpolate, backend="fpga")):
+        for corners in (False, True):
+            with pytest.raises(RuntimeError, match=r"should be greater than 0|division by zero"):
+                resize(x, size=0, mode=mode, align_corners=corners)
+
+
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_gradients_of_images_whose_sizes_change(mode: str, memory_format: torch.memory_format) -> None:

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from fpga_dynamo.ir.dtypes import FLOATS
-from fpga_dynamo.lowering.tracing import attention, attention_backward, backward, layouts, recurrent
-from fpga_dynamo.torch_internals.decompositions import upsample_compute_output_size
+from fpga_dynamo.lowering.tracing import attention, attention_backward, backward, interpolation, layouts, recurrent
 from fpga_dynamo.torch_internals.dispatch import kernels_replaced
-from fpga_dynamo.torch_internals.layouts import suggest_memory_format
 from fpga_dynamo.torch_internals.pytree import tree_leaves
 from fpga_dynamo.torch_internals.tracing import has_free_unbacked_symbols
 
@@ -119,64 +117,14 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {op: _of_known_sizes(parts) for 
 """ATen op -> its parts."""
 
 
-def _is_empty_batch(x: torch.Tensor) -> bool:
-    """Whether there is no image, but images would have elements; PyTorch predicts their result with a TypeError."""
-    return isinstance(x.shape[0], int) and x.shape[0] == 0 and all(size != 0 for size in x.shape[1:])
-
-
-def _no_images(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """The result for a batch without images, differentiable in `x`."""
-    return x[:, :, :1, :1].expand(*x.shape[:2], *size).clone(memory_format=torch.contiguous_format)
-
-
-def _nearest(x: torch.Tensor, output_size: list[int] | None, scale_factors: list[float] | None) -> torch.Tensor:
-    size = upsample_compute_output_size(x.shape, output_size, scale_factors)
-    if _is_empty_batch(x):
-        return _no_images(x, size)
-    return aten.upsample_nearest2d.default(x, size, *(scale_factors or (None, None)))
-
-
-def _bilinear(
-    x: torch.Tensor, output_size: list[int] | None, align_corners: bool, scale_factors: list[float] | None
-) -> torch.Tensor:
-    size = upsample_compute_output_size(x.shape, output_size, scale_factors)
-    if _is_empty_batch(x):
-        return _no_images(x, size)
-    return aten.upsample_bilinear2d.default(x, size, align_corners, *(scale_factors or (None, None)))
-
-
-def _bilinear_backward(
-    gradient: torch.Tensor, output_size: list[int], input_size: list[int], *_: Any, **__: Any
-) -> torch.Tensor:
-    return torch.empty(
-        input_size,
-        dtype=gradient.dtype,
-        device=gradient.device,
-        memory_format=suggest_memory_format(gradient),
-    )
-
-
-WHOLE: dict[Any, Callable[..., Any] | None] = {
-    aten.upsample_nearest2d.default: None,
-    aten.upsample_nearest2d.vec: _nearest,
-    aten.upsample_bilinear2d.default: None,
-    aten.upsample_bilinear2d.vec: _bilinear,
-}
-"""Ops with a core that PyTorch takes apart itself while it traces, into gathers and sums.
-
-The value: what an op that names its output's size in another way is, with sizes that may be symbolic."""
-
-_SHAPES: dict[Any, Callable[..., Any]] = {aten.upsample_bilinear2d_backward.default: _bilinear_backward}
-"""Gradients whose result PyTorch predicts by a kernel that does not support symbolic sizes."""
-
 _tracing = threading.RLock()
 
 
 @contextmanager
 def kept_whole() -> Iterator[None]:
-    """While it lasts, tracing keeps the ops of :data:`WHOLE`: their Python kernels that decompose are put aside.
+    """While it lasts, tracing keeps the ops of `interpolation.WHOLE`, and takes others apart as `PARTS` there says.
 
     The kernels belong to the process, so that one thread traces at a time; eager never uses them.
     """
-    with _tracing, kernels_replaced(WHOLE, _SHAPES):
+    with _tracing, kernels_replaced({**interpolation.WHOLE, **interpolation.PARTS}, interpolation.SHAPES):
         yield

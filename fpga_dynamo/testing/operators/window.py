@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fpga_dynamo.testing.builder import Builder
-from fpga_dynamo.testing.operators.table import image, operator, vector
+from fpga_dynamo.testing.operators.table import batched_matrix, image, operator, vector, volume
 
 
 @operator(image, weight=2)
@@ -39,10 +39,26 @@ def adaptive_pool(b: Builder, name: str, _: torch.Tensor) -> None:
 
 @operator(image)
 def interpolate(b: Builder, name: str, _: torch.Tensor) -> None:
-    size = b.choose("scale_factor=2", "size=(5, 7)", "scale_factor=1.5", "scale_factor=0.5", "size=(3, 3)")
-    corners = ", align_corners="
-    mode = b.choose("'nearest'", f"'bilinear'{corners}False", f"'bilinear'{corners}True", "'bicubic'")
-    b.emit(f"F.interpolate({name}, {size}, mode={mode})")
+    _resize(b, name, "'nearest'", f"'bilinear'{_CORNERS}False", f"'bilinear'{_CORNERS}True", "'bicubic'", size="(5, 7)")
+
+
+@operator(batched_matrix)
+def interpolate_signal(b: Builder, name: str, _: torch.Tensor) -> None:
+    _resize(b, name, "'nearest'", f"'linear'{_CORNERS}False", f"'linear'{_CORNERS}True", size="7")
+
+
+@operator(volume)
+def interpolate_volume(b: Builder, name: str, _: torch.Tensor) -> None:
+    _resize(b, name, "'nearest'", f"'trilinear'{_CORNERS}False", f"'trilinear'{_CORNERS}True", size="(2, 3, 5)")
+
+
+_CORNERS = ", align_corners="
+
+
+def _resize(b: Builder, name: str, *modes: str, size: str) -> None:
+    """By factors too whose size is that of the input, or twice that, though the factor is another."""
+    factor = b.choose("2", "1.5", "0.5", "1.1", "2.2", "3.3")
+    b.emit(f"F.interpolate({name}, {b.choose(f'scale_factor={factor}', f'size={size}')}, mode={b.choose(*modes)})")
 
 
 @operator(image, first=lambda t: image(t) and t.shape[1] % 4 == 0)

@@ -18,10 +18,15 @@ struct sample {
 
 // As PyTorch's upsample kernels compute it, in float.
 inline sample sample_at(const resample_command& c, int axis, int32_t i) {
-    const int32_t in = axis == 0 ? c.in_height : c.in_width;
+    const int32_t in = axis == 0 ? c.in_height : c.in_width, out = axis == 0 ? c.out_height : c.out_width;
     const float scale = c.scale[axis];
     sample s;
     s.share = 0.0f;
+    if (out == in) {  // no neighbour, whose NaN would count
+        s.low = i;
+        s.high = i;
+        return s;
+    }
     if (c.mode == RESAMPLE_NEAREST) {
         const float position = static_cast<float>(i) * scale;
         s.low = position < static_cast<float>(in - 1) ? static_cast<int32_t>(position) : in - 1;

@@ -40,20 +40,35 @@ def check_resize(match: Match, graph: GraphInfo) -> str | None:
     return refuse_float(source, "input") or refuse_float(match.root, "result")
 
 
-def _given_scales(node: Node, align_corners_first: bool) -> tuple[float | None, float | None]:
+def _given_factors(node: Node) -> tuple[float | None, float | None]:
     """Scale factors (height, width) that the user gave, which PyTorch uses instead of the ratio of sizes."""
-    position = 3 if align_corners_first else 2
+    position = 3 if node.target in BILINEAR else 2
     if node.target in (aten.upsample_nearest2d.vec, aten.upsample_bilinear2d.vec):
         factors = argument(node, "scale_factors", position)
         return (None, None) if factors is None else (factors[0], factors[1])
     return argument(node, "scales_h", position), argument(node, "scales_w", position + 1)
 
 
-def _scale(size_in: int, size_out: int, given: float | None, align_corners: bool) -> float:
-    """in / out as ATen's area_pixel_compute_scale has it."""
-    if align_corners:
-        return (size_in - 1) / (size_out - 1) if size_out > 1 else 0.0
-    return 1.0 / given if given is not None and given > 0 else size_in / size_out
+def aligns_corners(node: Node) -> bool:
+    return node.target in BILINEAR and bool(argument(node, "align_corners", 2))
+
+
+def resize_scales(node: Node, image: Sequence[int], result: Sequence[int]) -> tuple[float, ...]:
+    """The step in `image` (height, width) that a step in `result` is, as eager mode's kernels compute it.
+
+    An equal size copies, whatever factor is given; so does nearest resizing repeat every pixel for twice the size.
+    """
+
+    def scale(size_in: int, size_out: int, given: float | None) -> float:
+        if size_out == size_in:
+            return 1.0
+        if node.target in NEAREST and size_out == 2 * size_in:
+            return 0.5
+        if aligns_corners(node):
+            return (size_in - 1) / (size_out - 1) if size_out > 1 else 0.0
+        return 1.0 / given if given is not None and given > 0 else size_in / size_out
+
+    return tuple(scale(*sizes) for sizes in zip(image, result, _given_factors(node), strict=True))
 
 
 def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -63,17 +78,12 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def emit_resize(emitter: Emitter, node: Node, x: View, root: Node, ends: InputOutputScales = FLOATS) -> View:
     """The command of `node`, from the image `x` to one for the value of `root`."""
-    bilinear = node.target in BILINEAR
-    align_corners = bool(argument(node, "align_corners", 2)) if bilinear else False
     x = emitter.channels_last(x)
     out = emitter.image(root, element=ends.element)
     command = Resample(
-        mode=emitter.target.enums["RESAMPLE_BILINEAR" if bilinear else "RESAMPLE_NEAREST"],
-        align_corners=int(align_corners),
-        scale=tuple(
-            _scale(size_in, size_out, given, align_corners)
-            for size_in, size_out, given in zip(x.shape[2:], out.shape[2:], _given_scales(node, bilinear), strict=True)
-        ),
+        mode=emitter.target.enums["RESAMPLE_BILINEAR" if node.target in BILINEAR else "RESAMPLE_NEAREST"],
+        align_corners=int(aligns_corners(node)),
+        scale=resize_scales(node, x.shape[2:], out.shape[2:]),
         **from_image_to_image(x, out),
         **ends.fields(x, out, emitter),
     )

@@ -21,14 +21,14 @@ from fpga_dynamo.codegen.engine.maps import Map, MapImages, RefusedError, images
 from fpga_dynamo.codegen.engine.parts import CommandPart
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.elements import I8
-from fpga_dynamo.ir.graph import argument, aten, operand, shape
+from fpga_dynamo.ir.graph import operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops.engine.common.images import WeightLine, window_command
 from fpga_dynamo.lowering.ops.engine.common.phases import image_of_phases
 from fpga_dynamo.lowering.ops.engine.int8.pooling import uniform_params
-from fpga_dynamo.lowering.ops.movement.resampling import NEAREST
+from fpga_dynamo.lowering.ops.movement.resampling import NEAREST, resize_scales
 from fpga_dynamo.lowering.ops.pooling import PoolWindow
 from fpga_dynamo.lowering.ops.quantised.float_operators import RESIZE
 from fpga_dynamo.lowering.ops.quantised.packing import UniformParameters
@@ -57,6 +57,8 @@ def engine_resize(match: Match[Match], emitter: EngineEmitter) -> Sequence[View]
     whole = all(a * factor == b for a, factor, b in zip(size, factors, result, strict=True))
     if not whole or not 1 < max(factors) <= MOST:
         raise RefusedError(f"only enlargement by integer factors of at most {MOST} is supported")
+    if resize_scales(node, size, result) != tuple(1 / factor for factor in factors):
+        raise RefusedError("the step between pixels is not the inverse of whole factors")
     if node.target not in NEAREST:
         phases = _bilinear(match, factors, found, scale, emitter)
     elif found[1] != scale:
@@ -75,11 +77,9 @@ def _bilinear(
     match: Match[Match], factors: Sequence[int], given: tuple[Node, Scale], result: Scale, emitter: EngineEmitter
 ) -> list[list[MapImages]]:
     """The phases of an enlargement whose corners are not aligned."""
-    node, (integers, scale) = match.bound.root, given
-    if argument(node, "align_corners", 2) or any(factor not in _BILINEAR for factor in factors):
+    integers, scale = given
+    if any(factor not in _BILINEAR for factor in factors):
         raise RefusedError("bilinear resizing is supported by factors of 2 and 4, with align_corners=False")
-    if not _has_factors(node, factors):
-        raise RefusedError("the scale factors of the resize are not the quotient of its sizes")
     if not emitter.sizes.gather:
         raise RefusedError("bilinear resizing is not supported")
     images, count, height, width = shape(integers)
@@ -109,15 +109,6 @@ def _bilinear(
             row.append(y)
         phases.append(row)
     return phases
-
-
-def _has_factors(node: Node, factors: Sequence[int]) -> bool:
-    """Whether a resize goes by the quotients of its sizes, which it does unless it is told others."""
-    if node.target is aten.upsample_bilinear2d.vec:
-        told = argument(node, "scale_factors", 3) or ()
-    else:
-        told = [argument(node, name, 3 + n) for n, name in enumerate(("scales_h", "scales_w"))]
-    return all(own in (None, factor) for own, factor in zip(told, factors, strict=False))
 
 
 def _taps(factor: int, phase: int) -> tuple[int, int, int]:
