@@ -294,6 +294,30 @@ def test_two_operators_that_overflow_are_undecided() -> None:
             assert_close_to_eager(torch.zeros_like(eager), eager, exact, overflows=overflows)
 
 
+def test_numbers_that_vanish_behind_an_overflow_are_undecided() -> None:
+    """The gradient of the deviation, 1e-30 / 1e30, is 0 in float32; eager mode has NaN from the norm before it."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return F.group_norm(x.std([1, 2], keepdim=True), 1)
+
+    def inputs() -> tuple[torch.Tensor]:
+        torch.manual_seed(0)
+        return (1e30 * torch.randn(2, 1, 5, 4),)
+
+    expected = reference(_Calls(model), inputs, backward=True)
+    assert expected.outcome.gradients[0] is not None and expected.outcome.gradients[0].isnan().all()
+    assert expected.overflows > 1
+    assert reference(_Calls(torch.std), lambda: (1e-30 * torch.ones(3),)).overflows == 0
+
+
+def test_half_of_the_digits_are_asked_for_where_eager_mode_has_no_number() -> None:
+    exact, eager = torch.tensor([1.0, 2.0]).double(), torch.tensor([torch.nan, 2.0])
+    assert_close_to_eager(torch.tensor([1.0001, 2.0]), eager, exact, overflows=1)
+    for wrong in ([1.001, 2.0], [1.0, 2.0001]):
+        with pytest.raises(Mismatch):
+            assert_close_to_eager(torch.tensor(wrong), eager, exact, overflows=1)
+
+
 def test_an_undecided_number_hides_no_wrong_one() -> None:
     exact, eager = torch.tensor([1.0, 2.0]).double(), torch.tensor([torch.nan, 2.0])
     with pytest.raises(Undecided):

@@ -80,7 +80,7 @@ def test_infinities_and_the_largest_numbers_are_mixed_as_in_eager(mode: str, cor
     x[:, 0] = 2e38 * torch.randn(x[:, 0].shape).sign()
     x.view(-1)[-4:] = torch.tensor([torch.inf, 1.0, torch.nan, -torch.inf])
     for size in (4, 7, 2):
-        settings = {"size": (size,) * sizes, "mode": mode, "align_corners": corners}
+        settings: dict[str, Any] = {"size": (size,) * sizes, "mode": mode, "align_corners": corners}
         mine = torch.compile(F.interpolate, backend="fpga", dynamic=False)(x, **settings)
         theirs = F.interpolate(x, **settings)
         torch.testing.assert_close(mine[:, 1], theirs[:, 1], equal_nan=True)

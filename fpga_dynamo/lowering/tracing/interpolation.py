@@ -25,8 +25,8 @@ def _is_empty_batch(x: torch.Tensor) -> bool:
 
 def _no_images(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
     """The result for a batch without images, differentiable in `x`."""
-    one = x[(slice(None), slice(None), *(slice(1) for _ in size))]
-    return one.expand(*x.shape[:2], *size).clone(memory_format=torch.contiguous_format)
+    first: tuple[slice, ...] = (slice(None), slice(None), *(slice(1) for _ in size))
+    return x[first].expand(*x.shape[:2], *size).clone(memory_format=torch.contiguous_format)
 
 
 def _nearest(x: torch.Tensor, output_size: list[int] | None, scale_factors: list[float] | None) -> torch.Tensor:
@@ -60,7 +60,7 @@ def _linear(
     x: torch.Tensor, output_size: list[int] | None, align_corners: bool, scale_factors: list[float] | None
 ) -> torch.Tensor:
     size = upsample_compute_output_size(x.shape, output_size, scale_factors)
-    return _linear_of_size(x, size, align_corners, *(scale_factors or [None] * len(size)))
+    return _linear_of_size(x, size, align_corners, *(scale_factors or ()))
 
 
 def _linear_of_size(x: torch.Tensor, size: list[int], align_corners: bool, *factors: float | None) -> torch.Tensor:

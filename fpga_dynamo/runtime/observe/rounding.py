@@ -114,6 +114,8 @@ class OperatorRecorder(TorchDispatchMode):
         """Without `widen`, of each operator whether it gave an infinity or NaN for finite inputs."""
         self.representable: list[bool] = []
         """With `widen`, of each operator whether float32 can represent all that it gave."""
+        self.vanishing = 0
+        """With `widen`, how many operators gave numbers that float32 loses bits of, or has 0 for."""
 
     def disturb(self, tensor: torch.Tensor, ulps: int = 1) -> None:
         """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are, and
@@ -176,6 +178,7 @@ class OperatorRecorder(TorchDispatchMode):
             self._disturb_parts(_attention_gradients, result, args, kwargs or {})
         if self._widen:
             self.representable.append(_finite(result, torch.float32))
+            self.vanishing += _vanishes(result)
         else:
             self.overflowing.append(not _finite(result) and _finite((args, kwargs)))
         self.decisions.extend(_sides(name, args, result))
@@ -240,8 +243,12 @@ def _sides(name: str, args: Any, result: Any) -> list[torch.Tensor]:
 
 
 def overflow_inside(single: OperatorRecorder, exact: OperatorRecorder) -> int:
-    """How many operators overflow in a float32 run on their way to a number that float32 can represent."""
-    return sum(left and right for left, right in zip(single.overflowing, exact.representable, strict=False))
+    """How many operators leave float32's range, if any overflows on its way to a number that float32 can represent.
+
+    Those whose numbers are too small for float32 count too: what eager mode makes of them, its NaN hides.
+    """
+    count = sum(left and right for left, right in zip(single.overflowing, exact.representable, strict=False))
+    return count and count + exact.vanishing
 
 
 def _finite(structure: Any, dtype: torch.dtype | None = None) -> bool:
@@ -250,6 +257,15 @@ def _finite(structure: Any, dtype: torch.dtype | None = None) -> bool:
         bool(torch.isfinite(x.to(dtype or x.dtype)).all())
         for x in map(torch.as_tensor, (x for x in tree_leaves(structure) if isinstance(x, (torch.Tensor, float))))
         if x.is_floating_point()
+    )
+
+
+def _vanishes(structure: Any) -> bool:
+    """Whether a nested structure has a number other than 0 that is smaller than float32's normal ones."""
+    return any(
+        bool(((x != 0) & (x.abs() < torch.finfo(torch.float32).tiny)).any())
+        for x in tree_leaves(structure)
+        if isinstance(x, torch.Tensor) and x.is_floating_point()
     )
 
 
