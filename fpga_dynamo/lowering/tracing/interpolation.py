@@ -68,10 +68,10 @@ def _linear_of_size(x: torch.Tensor, size: list[int], align_corners: bool, *fact
     given = factors or (None,) * len(size)
     if not x.is_floating_point():
         return upsample_linear(x, size, align_corners, given)
-    torch._check(
-        all(n > 0 for n in (*x.shape[1:], *size)),
-        lambda: f"Input and output sizes should be greater than 0, but got {list(x.shape[1:])} and {list(size)}",
-    )
+    if any(n <= 0 for n in (*x.shape[1:], *size)):
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got {list(x.shape[1:])} and {list(size)}"
+        )
     if _is_empty_batch(x):
         return _no_images(x, size)
     y = x.to(torch.float32) if x.dtype in HALVES else x
