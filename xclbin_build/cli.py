@@ -19,6 +19,7 @@ from . import recipe as recipes
 from .axlf import read
 from .build import build_design, check_output, design_of, load_design
 from .command_line import parse, run_command
+from .cosim import command as cosim
 from .design import Design
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
 from .estimate.design import check_fit
@@ -50,6 +51,8 @@ xclbin-build --from-model MODEL --platform P -o DIR   searches the engine for a 
 
 xclbin-build csim FILE.cfg | SCRIPT.tcl   a component of Vitis HLS with its own test bench.
 
+xclbin-build cosim SOURCE... -k TOP --tb TB.cpp [--json]   cycles, deadlocks, FIFO depths with a test bench.
+
 xclbin-build new core|kernel NAME [-o DIR]   the files of a core or kernel of your own, with an operator of PyTorch.
 
 examples:
@@ -73,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "estimate": estimates.run,
         "check": check.run,
         "csim": csim.run,
+        "cosim": cosim.run,
         "new": scaffold.run,
         "report": report.run,
     }

@@ -14,8 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from hls_kernels import ROOT, SIM, STAND_INS
 
@@ -29,7 +30,7 @@ from .toolchain import process
 from .toolchain.compiler import find_compiler
 from .toolchain.gxx import SANITIZE
 
-_FLAGS = ("-O1", "-g1", "-w", "-pthread", "-D__HLS_CSIM__=1", "-D__SIM_FPO__", "-ffp-contract=off")
+FLAGS = ("-O1", "-g1", "-w", "-pthread", "-D__HLS_CSIM__=1", "-D__SIM_FPO__", "-ffp-contract=off")
 _RUN = Path("csim/hls/csim/build")
 """Below the component, as Vitis has it: test benches name files as ../../../../data."""
 _NOT_LINKED = ("csim", ".git", "hls", "logs")
@@ -38,7 +39,7 @@ _ENDED_BY_SIGNAL = 128
 
 def run(words: list[str]) -> int:
     """The command. Returns the test bench's exit status; what cannot be done is a RecipeError or ToolchainError."""
-    own, arguments = _divided(words)
+    own, arguments = divided(words)
     parser = argparse.ArgumentParser(
         prog="xclbin-build csim", description=__doc__.splitlines()[0],
         usage="xclbin-build csim [FILE.cfg | SCRIPT.tcl | SOURCE...] [options] [-- ARGUMENT...]",
@@ -70,7 +71,7 @@ def run(words: list[str]) -> int:
     return status
 
 
-def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The command's own words, and those behind `--` for the test bench."""
     at = list(words).index("--") if "--" in words else len(words)
     return list(words[:at]), list(words[at + 1 :])
@@ -99,12 +100,12 @@ def _projects(options: argparse.Namespace, arguments: Sequence[str]) -> list[Hls
     if not any(project.sources or project.bench for project in projects):
         raise RecipeError("no sources: name a .cfg file, a Tcl script, or C++ files and their test bench with --tb.")
     for project in projects:
-        if not any(_has_main(each.path) for each in [*project.bench, *project.sources]):
+        if not any(has_main(each.path) for each in [*project.bench, *project.sources]):
             raise RecipeError("no test bench: name a C++ file with main() behind --tb, or as tb.file of the .cfg file.")
     return projects
 
 
-def _has_main(path: Path) -> bool:
+def has_main(path: Path) -> bool:
     return re.search(r"\bmain\s*\(", path.read_text(errors="replace")) is not None
 
 
@@ -120,22 +121,22 @@ def _simulate(project: HlsProject, work: Path, sanitize: bool, timeout: float | 
     mirror = Mirror(work / "sources", [*folders, *named])
     mirror.stage([each.path for each in [*project.sources, *project.bench]])
     objects = []
-    for number, (each, bench) in enumerate(_units(project)):
+    for number, (each, bench) in enumerate(units(project)):
         of_project = project.bench_flags if bench else project.source_flags
         checks = SANITIZE if sanitize and not bench else ()
         target = work / f"{number}_{each.path.stem}.o"
-        _compile(mirror, each, [*of_project, *each.flags, *checks], target)
+        compile_file(mirror, each, [*of_project, *each.flags, *checks], target)
         objects.append(str(target))
     own = work / "terminate.o"
     compiler = find_compiler().command
-    _call([*compiler, "-std=gnu++17", *_FLAGS, "-c", str(SIM / "csim.cpp"), "-o", str(own)])
+    call_compiler([*compiler, "-std=gnu++17", *FLAGS, "-c", str(SIM / "csim.cpp"), "-o", str(own)])
     program = work / "csim.exe"
     libraries = [word for word in project.link if word.startswith(("-l", "-L"))]
-    _call([*compiler, *objects, str(own), "-o", str(program), *(SANITIZE if sanitize else ()), *libraries, "-pthread"])
-    return _run(program, project, work, timeout)
+    call_compiler([*compiler, *objects, str(own), "-o", str(program), *(SANITIZE if sanitize else ()), *libraries, "-pthread"])
+    return run_bench(program, project, work, timeout)
 
 
-def _units(project: HlsProject) -> Iterable[tuple[SourceFile, bool]]:
+def units(project: HlsProject) -> Iterable[tuple[SourceFile, bool]]:
     """Each file to compile once, and whether it belongs to the test bench alone."""
     seen: set[Path] = set()
     for bench, files in ((False, project.sources), (True, project.bench)):
@@ -151,8 +152,10 @@ class Mirror:
     A file is copied if it, or a header that it includes, has a dataflow region: then its own quotes find the copies.
     """
 
-    def __init__(self, root: Path, folders: Sequence[Path]) -> None:
-        self.root, self.folders = root, folders
+    def __init__(
+        self, root: Path, folders: Sequence[Path], rewrite: Callable[[str], str] = dataflow.rewritten
+    ) -> None:
+        self.root, self.folders, self._rewrite = root, folders, rewrite
 
     def stage(self, sources: Sequence[Path]) -> None:
         """Writes the copies of the sources, and of the headers that they include from folders of the component."""
@@ -161,7 +164,7 @@ class Mirror:
                 continue
             copy = self.of(path)
             text = path.read_text(encoding="utf-8", errors="surrogateescape")
-            changed = text if path.suffix == ".c" else dataflow.rewritten(text)
+            changed = text if path.suffix == ".c" else self._rewrite(text)
             copy.parent.mkdir(parents=True, exist_ok=True)
             line = f"#line 1 {cpp_string(str(path))}\n"
             copy.write_text(line + changed, encoding="utf-8", errors="surrogateescape")
@@ -179,25 +182,34 @@ class Mirror:
         return found
 
 
-def _compile(mirror: Mirror, each: SourceFile, flags: Sequence[str], target: Path) -> None:
+def compile_file(
+    mirror: Mirror, each: SourceFile, flags: Sequence[str], target: Path, *,
+    header: Path = SIM / "dataflow_calls.hpp", copied: bool = True,
+) -> None:  # fmt: skip
+    """Compiles the copy of a file, or the file itself. header: what the code of regions needs."""
     parent = each.path.resolve().parent
-    command = [*find_compiler().command, *_FLAGS]
+    command = [*find_compiler().command, *FLAGS]
     if each.path.suffix == ".c":
         command += ["-x", "c", "-std=gnu11"]
     else:
-        command += ["-std=gnu++17", "-include", str(SIM / "dataflow_calls.hpp")]
+        command += ["-std=gnu++17", "-include", str(header)]
     command += [*mirror.flags(flags), "-iquote", str(parent), f"-I{parent}", f"-I{ROOT}", "-isystem", str(STAND_INS)]
-    _call([*command, "-c", str(mirror.of(each.path)), "-o", str(target)])
+    call_compiler([*command, "-c", str(mirror.of(each.path) if copied else each.path), "-o", str(target)])
 
 
-def _call(command: Sequence[str]) -> None:
+def call_compiler(command: Sequence[str]) -> None:
     finished = process.run(command, timeout=process.time_limit())
     if finished.status:
         lines = "\n".join(finished.output.splitlines()[:20])
         raise ToolchainError(f"the compiler rejected the sources:\n{lines}")
 
 
-def _run(program: Path, project: HlsProject, work: Path, timeout: float | None) -> int:
+def run_bench(
+    program: Path, project: HlsProject, work: Path, timeout: float | None, *, variables: Mapping[str, str] = {},
+    output: IO[str] | None = None,
+) -> int:  # fmt: skip
+    """Runs the test bench in a folder as Vitis has it; its exit status. output: where its output goes, if not to that
+    of the command."""
     component = work / "component"
     component.mkdir(exist_ok=True)
     for entry in project.folder.iterdir():
@@ -211,10 +223,11 @@ def _run(program: Path, project: HlsProject, work: Path, timeout: float | None) 
             shutil.copytree(path, folder / path.name, dirs_exist_ok=True)
         else:
             shutil.copy(path, folder / path.name)
-    environment = os.environ | {"UBSAN_OPTIONS": "print_stacktrace=0"}
+    environment = os.environ | {"UBSAN_OPTIONS": "print_stacktrace=0"} | variables
     try:
         status = subprocess.run(
-            [str(program), *project.arguments], cwd=folder, env=environment, timeout=timeout, check=False
+            [str(program), *project.arguments], cwd=folder, env=environment, timeout=timeout, check=False,
+            stdout=output,
         ).returncode
     except subprocess.TimeoutExpired:
         return refuse("xclbin-build csim", f"the test bench has not ended after {timeout:g} s; give more by --timeout.")

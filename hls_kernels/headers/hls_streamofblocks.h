@@ -1,6 +1,8 @@
 // Stands in for the header of Vitis HLS on the emulator: see sim/fifo.hpp for depths and for who waits.
 #pragma once
-#ifdef FPGA_DATAFLOW
+#ifdef FPGA_COSIM
+#include "sim/cosim/hls_streamofblocks.h"
+#elif defined(FPGA_DATAFLOW)
 #include "sim/hls_streamofblocks.h"
 #else
 #include <cstddef>

@@ -48,6 +48,7 @@ public:
     bool ended = false;
     bool endless = false;             // a task
     std::vector<std::string> arrays;  // variables that it shares with other processes of its region, but for streams
+    void* control = nullptr;          // of a co-simulation: its clock (cosim/control.hpp)
     process_count counts;
     std::vector<flight> in_flight;  // of the loop; here so that its memory is kept
 

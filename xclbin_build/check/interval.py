@@ -247,6 +247,14 @@ class LoopScheduler:
                 return starts
         return None
 
+    def _streams(self) -> list[tuple[int, list[int]]]:
+        """Streams that a block reads or writes more often than once: one access a cycle."""
+        by_stream: dict[tuple[str | None, str, str], list[int]] = {}
+        for index, i in enumerate(self._graph.code):
+            if i.opcode in ("call", "invoke") and i.callee in ("__hls_fifo_pop", "__hls_fifo_push") and i.operands:
+                by_stream.setdefault((i.callee, i.operands[0], i.block), []).append(index)
+        return [(1, indices) for indices in by_stream.values() if len(indices) > 1]
+
     def _ports(self) -> list[tuple[int, list[int]]]:
         """Banks with more accesses than ports: how many they take in a cycle, and the accesses."""
         by_array: dict[str, list[int]] = {}
@@ -255,7 +263,7 @@ class LoopScheduler:
             array = access.array
             if array is not None and array.kind is Kind.MEMORY and not array.complete():
                 by_array.setdefault(array.value, []).append(access.index)
-        found = []
+        found = self._streams()
         for indices in by_array.values():
             array = accesses[indices[0]].array
             assert array is not None  # only accesses to arrays were taken

@@ -10,13 +10,15 @@ from ..hls.arrays import Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import FULL, Instance
 from ..hls.processes import Process
-from . import bursts, dependences, storage
+from . import bursts, dependences, stages, storage
 from .accesses import Accesses, Bound
 from .interval import LoopScheduler, components
 from .nests import Nests
 from .timing import Cost, Timing
 
 _MOST_CODE = 60_000  # instructions of a loop after unrolling
+# States of a request and of a response beside the expected latency of memory: 71 and 68 of 64 (xck26, xcu200, xcu55c).
+REQUEST_STATES, RESPONSE_STATES = 7, 4
 NOT_CHECKED = "not checked"  # what the note of a loop begins with that is too large
 NOT_PIPELINED = "not pipelined"  # and of one that a pragma or a contract may ask for, in vain
 
@@ -30,6 +32,9 @@ class Loop:
     what its pragma asks for. kind, limit: what keeps the interval above 1. depth: latency of an iteration, in cycles.
     trips: (least, most) iterations, None where not known. latency: cycles of the whole loop, the loops in it included.
     nest: names and lines of the loops around it, outermost first. header: its block in the IR.
+    stages: accesses to streams in an iteration. states: cycles of the code beside the loops in it. factor: iterations
+    of the source in one. request, response: cycles in front of it and behind
+    it in which bursts wait for memory.
     """
 
     name: str
@@ -49,6 +54,11 @@ class Loop:
     note: str = ""
     nest: tuple[tuple[str, int], ...] = ()
     header: str = ""
+    stages: tuple[stages.Stage, ...] = ()
+    states: int = 0
+    factor: int = 1
+    request: int = 0
+    response: int = 0
 
 
 @dataclass
@@ -58,6 +68,7 @@ class Check:
     latency: of the whole kernel in cycles, None where a trip count is not known or processes run in parallel.
     sources: the reports that figures of operators are from.
     bursts: of copies outside of loops.
+    states, stages: of the code outside of loops, as of a loop.
     """
 
     top: str
@@ -67,13 +78,15 @@ class Check:
     notes: list[str]
     sources: dict[str, str]
     bursts: list[bursts.Burst] = field(default_factory=list)
+    states: int = 0
+    stages: tuple[stages.Stage, ...] = ()
 
     def of(self, process: Process) -> Check:
         """What counts for a process: of a region's own loops, those alone, without a latency."""
         if not process.only:
             return self
         own = [loop for loop in self.loops if loop.path[:1] and loop.path[0] in process.only]
-        return replace(self, loops=own, latency=None)
+        return replace(self, loops=own, latency=None, states=0, stages=())
 
 
 def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True, latency: int | None = None) -> Check:
@@ -125,13 +138,17 @@ class _Checker:
         for header in roots:
             latency = self._visit(self._flow.loops[header])
             total = None if total is None or latency is None else total + latency
-        outside = self._straight({b for b in self._flow.order if self._flow.around(b) is None})
+        code = {b for b in self._flow.order if self._flow.around(b) is None}
+        outside = self._straight(code)
         dataflow = any(p.kind == "dataflow" for p in self._kernel.source.pragmas.values())
         latency = None if total is None or dataflow else total + outside
         in_order = sorted(self._found.values(), key=lambda loop: (loop.file, loop.line, loop.name))
         notes = self._notes + sorted(self.timing.doubts)
         copies = self._bursts_of("")
-        return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self.timing.sources, copies)
+        return Check(
+            self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self.timing.sources, copies, outside,
+            self._stages(code),
+        )  # fmt: skip
 
     def _survey(self) -> None:
         """Accesses of all innermost loops, and what Vitis HLS makes of local arrays by looking at them together."""
@@ -186,7 +203,9 @@ class _Checker:
             return found.latency
         found.bursts = self._bursts_of(loop.header)
         self._take_back(loop, found)
-        own = self._straight({b for b in loop.blocks if self._flow.around(b) is loop})
+        code = {b for b in loop.blocks if self._flow.around(b) is loop}
+        own = found.states = self._straight(code)
+        found.stages = self._stages(code)
         found.note = self._stays(children)
         if self._nests.flattens(loop):
             nest = [self._found[one.header] for one in self._nests.chain(loop)]
@@ -220,6 +239,7 @@ class _Checker:
             trips=trips,
             latency=None,
             header=loop.header,
+            factor=instance.unroll or 1 if instance else 1,
             nest=tuple(self._name_and_line(outer) for outer in reversed(self._flow.ancestors(loop))),
         )
 
@@ -276,6 +296,8 @@ class _Checker:
         found.pipelined = instance is None or instance.pipeline is not False
         bounds = accesses.bounds(in_burst) + self._turns(found.bursts)
         interval = LoopScheduler(made, self.timing.period_ns).run(found.target_ii, bounds)
+        found.stages = stages.of(self._kernel.module, code, dict(enumerate(interval.starts)))
+        self._await_memory(found)
         found.depth = interval.depth + sum(int(self.longest(blocks)) for blocks in self._nests.last(loop))
         trips = found.trips[1] if found.trips else None
         if not found.pipelined:
@@ -283,6 +305,27 @@ class _Checker:
             return
         found.ii, found.kind, found.limit = interval.ii, interval.kind, interval.limit
         found.latency = None if trips is None else found.depth + interval.ii * max(0, trips - 1)
+
+    def _await_memory(self, found: Loop) -> None:
+        """Cycles that the requests of bursts take in front of a loop, and the response to writes behind it."""
+        ports = {array.name: array for array in self._kernel.arrays.values() if array.kind is Kind.PORT}
+        for burst in found.bursts:
+            if not burst.inferred or burst.within or burst.port not in ports:
+                continue
+            latency = ports[burst.port].latency
+            if burst.write:
+                found.request, found.response = max(found.request, 1), latency + RESPONSE_STATES
+            else:
+                found.request = max(found.request, latency + REQUEST_STATES)
+
+    def _stages(self, blocks: set[str]) -> tuple[stages.Stage, ...]:
+        """Accesses to streams in code without loops."""
+        code = [i for block in self._flow.order if block in blocks for i in self._flow.function.blocks[block]]
+        if not any((i.callee or "").startswith("__hls_fifo") for i in code):
+            return ()
+        starts: dict[int, float] = {}
+        self.longest(blocks, starts=starts)
+        return stages.of(self._kernel.module, code, {n: starts[id(i)] for n, i in enumerate(code) if id(i) in starts})
 
     def _turns(self, there: list[bursts.Burst]) -> list[Bound]:
         """What an iteration takes that bursts from a port and back to it: the one after the other, and so does the next
@@ -314,9 +357,11 @@ class _Checker:
         """Cycles of code without loops: the longest chain of operators, one after the other."""
         return int(self.longest(blocks)) + 1
 
-    def longest(self, blocks: set[str], waits: int = 1) -> float:
-        """Cycles of the longest chain of operators. waits: cycles of a load."""
+    def longest(self, blocks: set[str], waits: int = 1, starts: dict[int, float] | None = None) -> float:
+        """Cycles of the longest chain of operators. waits: cycles of a load. starts: takes when each instruction begins,
+        by its identity."""
         ready: dict[str, float] = {}
+        popped: set[str | None] = set()
         last = 0.0
         for block in self._flow.order:
             if block not in blocks:
@@ -325,12 +370,16 @@ class _Checker:
                 start = max((ready.get(v, 0.0) for v in i.values), default=0.0)
                 if i.opcode in ("load", "store"):
                     cost = self.timing.of_access(None, write=False, burst=False)
-                    start += waits * (i.opcode == "load")
+                    start += waits * (i.opcode == "load" and i.pointer not in popped)
                 else:
                     cost = self.timing.of(i)
+                    if i.callee == "__hls_fifo_pop":
+                        popped.add(i.name)  # a value that comes with its call
                 part = min(1.0, cost.ns / self.timing.period_ns)
                 if start % 1 + part > 1:
                     start = float(int(start) + 1)
+                if starts is not None:
+                    starts[id(i)] = start
                 end = int(start) + cost.cycles + part * cost.stages if cost.cycles else start + part
                 if i.name:
                     ready[i.name] = end

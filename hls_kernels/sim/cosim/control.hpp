@@ -1,0 +1,282 @@
+// The control of a process: where in its schedule it is. It turns what the program does into events of its lane.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../loop.hpp"
+#include "network.hpp"
+#include "schedule.hpp"
+
+namespace sim::cosim {
+
+class loop;
+class control;
+
+// A place of the source from which a stream is used; line 0: not known, as of an operator.
+struct site {
+    unsigned line;
+    const char* file;
+    static constexpr site here(unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) { return {line, file}; }
+};
+
+// The network of the program, and the processes that wait for it.
+struct simulation {
+    network net;
+    std::vector<process*> waiting;  // by lane
+    std::map<std::string, std::uint32_t> lanes, fifos, ports;
+    std::vector<control*> controls;
+    std::uint64_t unknown_accesses = 0;
+
+    // Wakes the processes whose lanes went on.
+    void wake() {
+        for (std::size_t n = 0; n < net.resumed.size(); n++) {
+            const std::uint32_t lane = net.resumed[n];
+            if (lane < waiting.size() && waiting[lane]) fibers().wake(*std::exchange(waiting[lane], nullptr));
+        }
+        net.resumed.clear();
+    }
+    std::uint32_t lane_of(const std::string& key, const std::string& name, const std::string& region) {
+        const auto known = lanes.find(key);
+        if (known != lanes.end()) return known->second;
+        const std::uint32_t made = net.new_lane(name, region);
+        waiting.resize(net.lanes.size(), nullptr);
+        return lanes[key] = made;
+    }
+};
+inline simulation& whole() {
+    static simulation* of_program = new simulation;  // lives until the report is written at exit
+    return *of_program;
+}
+
+class control : public stall_cause {
+public:
+    std::uint32_t lane = 0;
+    const part* own = nullptr;
+    const scope* code = nullptr;  // sequential code that the process is in
+    cycle base = 0;               // static time of sequential code
+    cycle straight = 0;           // states of `code` that have passed
+    loop* inner = nullptr;
+    std::vector<std::uint32_t> ends;          // tokens of its runs
+    std::map<std::uint32_t, std::uint32_t> open_regions;  // ends of processes that nobody has waited for so far, by lane
+    std::map<std::uint32_t, std::uint32_t> blocks;        // by process that reads its arrays: the end of the run before last
+    std::uint32_t wants = UINT32_MAX;                     // FIFO whose value it waits for
+    site wants_at{0, ""};
+    cycle written = UNKNOWN;      // static time of its last write
+
+    void post(std::uint32_t token, std::uint16_t lag) { add({base, token, kind::POST, question::EMPTY, lag}); }
+    void await(std::uint32_t token, std::uint16_t lag) { add({base, token, kind::AWAIT, question::EMPTY, lag}); }
+    void add(const event& e) { whole().net.add(lane, e); }
+    void reach(cycle floor) {
+        whole().net.raise_floor(lane, floor);
+        whole().wake();
+    }
+    // The rest of the states of sequential code.
+    void finish_code() {
+        if (!code) return;
+        base += std::max<cycle>(0, code->states - straight);
+        straight = code->states;
+    }
+    // Processes of regions that have been left must end before what follows.
+    void await_regions() {
+        for (const auto& one : std::exchange(open_regions, {})) await(one.second, 0);
+    }
+    // Waits until all of its events have a time.
+    void flush() {
+        whole().net.resolve_to(lane, base);
+        whole().wake();
+        while (!whole().net.done(lane)) pause(-1);
+    }
+    // Keeps a process from running far ahead of its lane.
+    void hold_back() {
+        const struct lane& l = whole().net.lanes[lane];
+        while (__builtin_expect(l.events.size() - l.next > AHEAD && l.events[l.next].at < l.floor, 0)) pause(-1);
+    }
+    cycle access_time(unsigned line, char way, cycle& last);
+    std::int64_t ask(std::uint32_t fifo, question what, unsigned line, cycle& last);
+
+    std::string cause(int) const override { return "its time"; }
+    std::string waiting(int) const override {
+        const network& net = whole().net;
+        const struct lane& l = net.lanes[lane];
+        if (l.blocked_on == UINT32_MAX || l.blocked_by == kind::AWAIT) return "for other processes";
+        const fifo_times& f = net.fifos[l.blocked_on];
+        return l.blocked_by == kind::WRITE ? "to write '" + f.name + "', which is full (depth " + std::to_string(f.depth) + ")"
+                                           : "to read '" + f.name + "', which is empty";
+    }
+
+private:
+    static constexpr std::size_t AHEAD = 1024;
+    void pause(int why) {
+        process& me = self();
+        whole().waiting[lane] = &me;
+        suspend(me, *this, why);
+    }
+};
+
+inline control* current() { return static_cast<control*>(self().control); }
+
+// A loop of the source, as long as it runs.
+class loop {
+public:
+    loop(unsigned line, const char*) : c_(current()), line_(line) {
+        if (!c_) return;
+        outer_ = c_->inner;
+        c_->inner = this;
+        if (outer_ && outer_->pipeline_ && outer_->how() != mode::NEST) {  // unrolled in a pipeline
+            pipeline_ = outer_->pipeline_;
+            return;
+        }
+        plan_ = find();
+        if (!plan_) return;
+        if (plan_->how == mode::SEQUENTIAL) {
+            saved_code_ = std::exchange(c_->code, plan_);
+            saved_straight_ = std::exchange(c_->straight, 0);
+            return;
+        }
+        c_->await_regions();
+        pipeline_ = outer_ && outer_->pipeline_ ? outer_->pipeline_ : this;
+        if (pipeline_ == this) enter();
+    }
+    loop(const loop&) = delete;
+    loop& operator=(const loop&) = delete;
+    ~loop() noexcept(false) {
+        if (!c_) return;
+        c_->inner = outer_;
+        if (!plan_ || std::uncaught_exceptions()) return;
+        if (plan_->how == mode::SEQUENTIAL) {
+            c_->await_regions();
+            c_->finish_code();
+            c_->code = saved_code_;
+            c_->straight = saved_straight_;
+        } else if (pipeline_ == this) {
+            leave();
+        } else {
+            return;
+        }
+        if (outer_ && outer_->plan_ && outer_->plan_->how == mode::SEQUENTIAL) c_->base++;  // leaving it takes a state
+        c_->reach(c_->base);
+    }
+
+    // In front of each test of the condition.
+    bool test() {
+        if (!c_ || !plan_) return true;
+        if (plan_->how == mode::SEQUENTIAL) {
+            if (tests_++) c_->finish_code(), c_->straight = 0;
+            c_->reach(c_->base);
+        } else if (plan_->how == mode::PIPELINED && sub_ == 0) {
+            pipeline_->at_ = pipeline_->begin_ + pipeline_->iterations_ * plan_->ii;
+            pipeline_->ii_ = plan_->ii;
+            pipeline_->body_ = plan_;
+            c_->reach(pipeline_->at_);
+        }
+        return true;
+    }
+    // Behind a test that has let an iteration begin.
+    bool iterate() {
+        if (!c_ || !plan_ || plan_->how != mode::PIPELINED) return true;
+        if (sub_ == 0) {
+            pipeline_->iterations_++;
+            for (const std::uint32_t port : pipeline_->beats_)
+                c_->add({pipeline_->at_, port, kind::BEAT, question::EMPTY, 0});
+            c_->hold_back();
+        }
+        if (++sub_ == plan_->factor) sub_ = 0;
+        return true;
+    }
+    // For loops that test at their end, or not at all.
+    bool begin() { return test() && iterate(); }
+
+    loop* pipeline() { return pipeline_; }
+    void used(cycle at) { last_ = std::max(last_, at); }
+    cycle at() const { return at_; }
+    const scope* body() const { return body_; }
+
+private:
+    mode how() const { return plan_ ? plan_->how : mode::PIPELINED; }
+    const loop_schedule* find() const {
+        std::vector<unsigned> nest;
+        for (const loop* around = outer_; around; around = around->outer_) nest.push_back(around->line_);
+        return schedule::of_run().find(c_->own, line_, nest);
+    }
+    void enter() {
+        for (const burst& one : plan_->bursts) {
+            const std::uint32_t port = port_of(one);
+            (one.way == 'R' ? beats_ : writes_).push_back(port);
+            if (one.way == 'R') c_->add({c_->base, port, kind::REQUEST, question::EMPTY, 0});
+        }
+        for (const std::uint32_t port : writes_) beats_.push_back(port);
+        c_->base += plan_->request;
+        begin_ = at_ = c_->base;
+        body_ = plan_;
+    }
+    void leave() {
+        const scope* last = body_ ? body_ : plan_;
+        c_->base = iterations_ ? begin_ + (iterations_ - 1) * ii_ + last->depth : begin_ + 1;
+        if (!iterations_) return;
+        c_->base = std::max(c_->base, last_ + 1) + plan_->response;
+        for (const std::uint32_t port : writes_) c_->add({c_->base, port, kind::REQUEST, question::EMPTY, 1});
+    }
+    std::uint32_t port_of(const burst& one) const {
+        simulation& all = whole();
+        const std::string key = one.way + one.port;
+        const auto known = all.ports.find(key);
+        if (known != all.ports.end()) return known->second;
+        all.net.ports.push_back({one.port, one.way == 'W', one.interval, 0, 0});
+        return all.ports[key] = static_cast<std::uint32_t>(all.net.ports.size() - 1);
+    }
+
+    control* c_;
+    unsigned line_;
+    loop* outer_ = nullptr;
+    loop* pipeline_ = nullptr;  // the loop whose pipeline this one is part of
+    const loop_schedule* plan_ = nullptr;
+    const scope* saved_code_ = nullptr;
+    cycle saved_straight_ = 0;
+    // Of a pipeline.
+    cycle begin_ = 0, at_ = 0, iterations_ = 0, tests_ = 0, last_ = 0;
+    int ii_ = 1, sub_ = 0;
+    const scope* body_ = nullptr;
+    std::vector<std::uint32_t> beats_, writes_;
+};
+
+// The static time of an access in a line of the source. last: of the FIFO's last access of this kind, one a cycle.
+inline cycle control::access_time(unsigned line, char way, cycle& last) {
+    if (!open_regions.empty()) await_regions();
+    loop* pipeline = inner ? inner->pipeline() : nullptr;
+    const scope* there = pipeline ? pipeline->body() : code;
+    const access* known = nullptr;
+    if (there)
+        for (const access& one : there->accesses)
+            if (one.line == line && one.way == way) known = &one;
+    if (!known) whole().unknown_accesses++;
+    const cycle offset = known ? known->offset : way == 'W' && pipeline ? there->depth - 1 : 0;
+    cycle at;
+    if (pipeline) {
+        at = std::max(pipeline->at() + offset, last + 1);
+        pipeline->used(at);
+    } else {
+        if (offset > straight) base += offset - straight, straight = offset;
+        at = base = std::max(base, last + 1);
+    }
+    return last = at;
+}
+
+inline std::int64_t control::ask(std::uint32_t fifo, question what, unsigned line, cycle& last) {
+    cycle before = last;  // a question is no access
+    const cycle at = std::max(access_time(line, 'Q', before), whole().net.lanes[lane].settled);
+    network& net = whole().net;
+    net.add(lane, {at, fifo, kind::ASK, what, 0});
+    net.lanes[lane].answer = -1;
+    net.resolve_to(lane, at);
+    net.resolve_head(lane);
+    whole().wake();
+    while (net.lanes[lane].answer < 0) pause(-1);
+    return net.lanes[lane].answer;
+}
+
+}  // namespace sim::cosim

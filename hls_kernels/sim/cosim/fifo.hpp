@@ -1,0 +1,140 @@
+// What a stream waits by in a co-simulation. Values run ahead of time: a write never waits for a place, and a read waits
+// for a value alone. The network says when each of them happens (network.hpp).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "../ends.hpp"
+#include "control.hpp"
+
+namespace sim::cosim {
+
+class fifo : public stall_cause {
+public:
+    enum : int { EMPTY, FULL };
+
+    explicit fifo(const char* name) : name_(name ? name : "") {}
+    fifo(const fifo&) = delete;
+    fifo& operator=(const fifo&) = delete;
+
+    void set_name(const char* name) { name_ = name; }
+    // Makes it the FIFO of this name in a region. A region that runs again has the same FIFOs.
+    void limit(const std::string& region, std::size_t depth, const std::string& name) {
+        if (name_.empty()) name_ = name;
+        simulation& all = whole();
+        const std::string key = region + "/" + name;
+        const auto known = all.fifos.find(key);
+        if (known != all.fifos.end()) {
+            number_ = known->second;
+            return;
+        }
+        number_ = static_cast<std::uint32_t>(all.net.fifos.size());
+        all.fifos[key] = number_;
+        all.net.fifos.emplace_back();
+        all.net.fifos.back().name = name_;
+        all.net.fifos.back().region = region;
+        all.net.fifos.back().depth = static_cast<std::uint32_t>(depth);
+    }
+
+    void await_element(site from) {
+        control* c = current();
+        cycle at = c ? c->access_time(from.line, 'R', last_read_) : 0;
+        if (filled_ == freed_) await_value(c, at, from);
+        if (!c) return;
+        cycle late = 0;  // by which it would have to wait for a write of the same iteration that the source has before it
+        if (c->inner && c->inner->pipeline() && c->written >= c->inner->pipeline()->at()) late = c->written + 1 - at;
+        late = std::clamp<cycle>(late, 0, UINT16_MAX);
+        if (whole().net.fifos[number()].in_order) at += std::exchange(late, 0);
+        record(*c, {at, number(), kind::READ, question::EMPTY, static_cast<std::uint16_t>(late)}, at);
+        fifo_times& times = whole().net.fifos[number_];
+        if (!times.read_line) times.read_line = from.line, times.read_file = from.file;
+    }
+    void place(site from) {
+        if (control* c = current()) {
+            const cycle at = c->written = c->access_time(from.line, 'W', last_write_);
+            record(*c, {at, number(), kind::WRITE, question::EMPTY, 0}, at);
+            fifo_times& times = whole().net.fifos[number_];
+            if (!times.write_line) times.write_line = from.line, times.write_file = from.file;
+            return;
+        }
+        // The test bench has written before the design begins.
+        simulation& all = whole();
+        const std::uint32_t bench = all.lane_of("test bench", "", "");
+        all.net.add(bench, {0, number(), kind::WRITE, question::EMPTY, 0});
+        all.net.resolve_to(bench, 0);
+        all.net.resolve_head(bench);
+        all.wake();
+    }
+    void filled() {
+        filled_++;
+        if (waiting_reader_) waiting_process::wake(waiting_reader_);
+    }
+    void freed() { freed_++; }
+
+    bool empty(unsigned line) {
+        if (control* c = current()) return c->ask(number(), question::EMPTY, line, last_read_) != 0;
+        return filled_ == freed_;
+    }
+    bool full(unsigned line) {
+        if (control* c = current()) return c->ask(number(), question::FULL, line, last_write_) != 0;
+        return false;
+    }
+    std::size_t size(unsigned line) {
+        if (control* c = current()) return static_cast<std::size_t>(c->ask(number(), question::SIZE, line, last_read_));
+        return filled_ - freed_;
+    }
+    // The first of several that has an element (EMPTY), or a place: all are asked in each cycle.
+    static std::size_t await_any(fifo* const* all, std::size_t count, int why) {
+        for (;; current()->base++)
+            for (std::size_t n = 0; n < count; n++)
+                if (!(why == EMPTY ? all[n]->empty(0) : all[n]->full(0))) return n;
+    }
+    std::size_t capacity() { return whole().net.fifos[number()].depth; }
+
+    std::string cause(int) const override { return title() + " empty"; }
+    std::string waiting(int) const override { return "to read " + title() + ", which is empty"; }
+    std::uint32_t number() {
+        if (number_ == UINT32_MAX) {  // declared outside of regions: a port of the kernel, or a stream of sequential code
+            number_ = static_cast<std::uint32_t>(whole().net.fifos.size());
+            whole().net.fifos.emplace_back();
+            whole().net.fifos.back().name = name_;
+        }
+        return number_;
+    }
+
+private:
+    void record(control& c, const event& e, cycle at) {
+        c.add(e);
+        if (!(c.inner && c.inner->pipeline())) c.reach(at);
+        c.hold_back();
+    }
+    void await_value(control* c, cycle at, site from) {
+        if (c) {
+            c->reach(at);  // what lies in front of the read happens
+            c->wants = number();
+            c->wants_at = from;
+        }
+        while (filled_ == freed_) {
+            if (fibers().alone() && !c)
+                throw std::runtime_error("stream " + title() + " is read while it is empty, and nobody is left to write to it");
+            const waiting_process until_left(waiting_reader_, self());
+            suspend(self(), *this, 0);
+        }
+        if (c) c->wants = UINT32_MAX;
+    }
+    std::string title() const { return name_.empty() ? "a stream" : "'" + name_ + "'"; }
+
+    std::string name_;
+    std::uint32_t number_ = UINT32_MAX;
+    std::size_t filled_ = 0, freed_ = 0;
+    cycle last_read_ = UNKNOWN, last_write_ = UNKNOWN;
+    process* waiting_reader_ = nullptr;
+};
+
+}  // namespace sim::cosim
+
+namespace sim {
+using cosim::fifo;
+}

@@ -1,0 +1,114 @@
+"""`xclbin-build cosim`: cycles, deadlocks and FIFO depths of a design with its own test bench, without Vitis.
+
+The sources are compiled as for `csim`, and run on simulated time: loops take the schedule that `check` predicts, streams
+wait by their depths. The report has the cycles, what each process waits for, and the smallest depths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from .. import csim
+from .. import platform as platforms
+from ..arguments import positive_number
+from ..command_line import parse
+from ..errors import RecipeError
+from ..hls import clang
+from ..hls_project import HlsProject, load
+from . import picture, report, trace
+from .simulate import Settings, simulate
+
+_CLOCK_NS = 1000 / 300
+_WIDE = 200
+
+
+def run(words: list[str]) -> int:
+    """The command. 0 if the test bench passes and no process waits for ever; 1 on a deadlock; else the bench's status."""
+    own, arguments = csim.divided(words)
+    options = parse(_parser(), own)
+    if options.top is None:
+        raise RecipeError("name the top function: -k TOP.")
+    clang.find()
+    project = _project(options, arguments)
+    settings = _settings(options)
+    with tempfile.TemporaryDirectory(prefix="cosim_") as folder:
+        work = Path(folder).resolve()
+        sys.stdout.flush()
+        done = simulate(project, settings, work, output=sys.stderr if options.json else None)
+    document = report.document(done, settings)
+    if options.trace:
+        options.trace.write_text(trace.events(document, settings.clock_ns))
+    if options.html:
+        options.html.write_text(picture.page(document, settings))
+    if options.json:
+        print(json.dumps(document, indent=1))
+    else:
+        report.show(document, Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False))
+    return 1 if document["deadlock"] else done.status
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    platform = platforms.load(options.platform) if options.platform else None
+    usual = 1000 / platform.speeds["clock_mhz"] if platform else _CLOCK_NS
+    part = options.part or (platform.part if platform else "")
+    return Settings(
+        options.top, options.clock or usual, part, platform, options.flow, options.vitis or "", options.fifo_depths,
+        options.timeout,
+    )  # fmt: skip
+
+
+def _project(options: argparse.Namespace, arguments: Sequence[str]) -> HlsProject:
+    here = Path.cwd()
+    described = [path for path in options.files if path.suffix in (".cfg", ".ini", ".tcl")]
+    if len(described) > 1:
+        raise RecipeError("give one .cfg file or Tcl script: a component has one test bench.")
+    project = load(described[0])[0] if described else HlsProject(here)
+    for path in options.files:
+        if path not in described:
+            project.add(str(here / path), bench=False)
+    for path in options.tb:
+        project.add(str(here / path), bench=True)
+    more = [f"-I{here / folder}" for folder in options.include] + [f"-D{macro}" for macro in options.define]
+    project.source_flags += more
+    project.bench_flags += more
+    project.arguments = list(arguments) or project.arguments
+    if not project.sources and not project.bench:
+        raise RecipeError("no sources: name C++ files, and their test bench with --tb.")
+    if not any(csim.has_main(each.path) for each in [*project.bench, *project.sources]):
+        raise RecipeError("no test bench: name a C++ file with main() behind --tb.")
+    c = [each.path.name for each in project.sources if each.path.suffix == ".c"]
+    if c:
+        raise RecipeError(f"'{c[0]}' is C: its loops cannot be timed. Rename it to .cpp if it is C++ as well.")
+    return project
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xclbin-build cosim", description=(__doc__ or "").splitlines()[0].split(": ", 1)[1],
+        usage="xclbin-build cosim KERNEL.cpp [MORE.cpp...] -k TOP --tb TB.cpp [options] [-- ARGUMENT...]",
+    )  # fmt: skip
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="C++ sources of the design, or a component's .cfg")
+    parser.add_argument("-k", "--top", metavar="TOP", help="the top function, whose calls are timed")
+    parser.add_argument("--tb", type=Path, action="append", default=[], metavar="FILE",
+                        help="a file of the test bench: C++, or data")  # fmt: skip
+    parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="a folder of headers")
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro")
+    parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml: part, clock, memory")
+    parser.add_argument("--part", help="the FPGA, on which latencies of operators depend")
+    parser.add_argument("--clock", type=positive_number, metavar="NS", help="clock period (default: the platform's, or 3.33)")
+    parser.add_argument("--flow", choices=("vitis", "vivado"), help="as for check")
+    parser.add_argument("--vitis", metavar="VERSION", help="version of Vitis HLS whose rules apply, as for check")
+    parser.add_argument("--fifo-depths", action="store_true",
+                        help="search the smallest depths also where that takes long")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON; the bench's output goes to standard error")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a timeline")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline for Perfetto or chrome://tracing")
+    parser.add_argument("--timeout", type=float, metavar="S", help="end the test bench after so many seconds")
+    return parser
