@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..hls import clang, ir
 
-_WAYS = {"__hls_fifo_pop": "R", "__hls_fifo_push": "W", "__hls_fifo_empty": "Q", "__hls_fifo_full": "Q"}
+_WAYS = {"__hls_fifo_pop": "R", "__hls_fifo_push": "W", "__hls_fifo_empty": "Q", "__hls_fifo_full": "Q",
+         "__hls_fifo_full_for": "Q"}  # fmt: skip
 _OWN = tuple(str(Path(folder).resolve()) for folder in clang.HEADERS)
 
 

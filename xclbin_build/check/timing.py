@@ -15,12 +15,14 @@ from ..hls import delays, ir
 from ..hls.arrays import Array, Kind
 from ..hls.frontend import Kernel
 from ..hls.operators import Operators
+from ..hls.schedule import OperatorTiming
 from ..hls.widths import Widths
 
 FREE = frozenset([
     "br", "switch", "ret", "getelementptr", "zext", "sext", "trunc", "bitcast", "freeze", "inttoptr", "ptrtoint",
     "extractvalue", "insertvalue", "alloca", "unreachable", "addrspacecast", "fneg",
 ])  # fmt: skip
+_DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _NO_LOGIC = re.compile(r"llvm\.|__hls|__cxa|_Z(?:NK?S|S|n|d)|v?f?printf|f?puts?|putchar|exit|abort")
 _TERNARY_NS = 0.9  # TAddSub of xczu7ev and xcu280: 0.68 to 0.96 of 10 to 64 bits.
 _LOAD_NS, _STREAM_NS, _CHOICE_NS = 1.24, 1.2, 0.4  # RAM of xcu200 at 4 ns. FIFO of xcu55c at 5 ns. Sel of xck26.
@@ -68,6 +70,8 @@ class Timing:
             return Cost()
         if i.opcode == "phi":
             return Cost(0, self.choice_ns)
+        if i.callee == "__hls_fifo_there":
+            return Cost()
         if i.opcode in ("call", "invoke") and (i.callee or "").startswith(("__hls_fifo", "__hls_burst")):
             return Cost(0, self._logic.stream if self._logic else _STREAM_NS)
         if i.opcode in ("call", "invoke") and i.callee in self._functions:
@@ -82,6 +86,8 @@ class Timing:
             return Cost()
         if i.opcode in ("add", "sub", "icmp") and (bits := self._bits(i)):
             return Cost(0, self._compare_ns(bits) if i.opcode == "icmp" else self._adder_ns(bits))
+        if i.opcode in _DIVISIONS and ir.is_number(i.operands[1]):
+            return self._division_by(int(i.operands[1]), self._bits(i))
         if i.opcode == "mul":
             if any(ir.is_number(o) and _is_short(int(o)) for o in i.operands):
                 return Cost(0, self._adder_ns(self._bits(i)))
@@ -100,6 +106,16 @@ class Timing:
                 return unit if staged else replace(unit, stages=False)
             self._cite(kind)
             return Cost(found.cycles, found.delay_ns, found.cycles > 0 and staged)
+        return Cost(found.cycles, found.delay_ns)
+
+    def _division_by(self, divisor: int, bits: int) -> Cost:
+        """A quotient by a constant is a product (fig3_ex4a of omnisim-benchmarks, 2021.1: `value / 3`, depth 3)."""
+        if divisor.bit_count() == 1:
+            return Cost(0, self._adder_ns(bits))
+        return self._product(bits, bits + 2) if self._logic else self._timed(self._operators.product_timing(bits, bits + 2))
+
+    @staticmethod
+    def _timed(found: OperatorTiming) -> Cost:
         return Cost(found.cycles, found.delay_ns)
 
     def _unit(self, kind: str) -> Cost | None:

@@ -32,9 +32,21 @@ def instrumented(text: str, top: str) -> str:
             _while(tokens, edits, number)
         elif token.text == "do":
             _do(tokens, edits, number)
+        elif token.text in ("run", "task"):
+            _name_arguments(tokens, edits, number)
     for brace in _bodies(tokens, top):
         edits.insert(tokens[brace].end, f" ::sim::cosim::top_call fpga_top({cpp_string(top)});")
     return edits.applied(text)
+
+
+def _name_arguments(tokens: Sequence[Token], edits: Edits, number: int) -> None:
+    """Adds what a process names to the text of its call: the ends of streams that it has not used so far."""
+    before = tokens[max(0, number - 2) : number]
+    if len(before) < 2 or not before[0].text.startswith("fpga_region_") or before[1].text != ".":
+        return
+    callee = tokens[number + 2]
+    words = sorted({t.text for t in tokens[number + 3 : behind(tokens, number + 1)] if is_word(t.text)})
+    edits.insert(callee.end - 1, f"({' '.join(words)})")
 
 
 def _name(token: Token) -> str:

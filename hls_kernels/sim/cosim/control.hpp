@@ -67,6 +67,7 @@ public:
     std::uint32_t wants = UINT32_MAX;                     // FIFO whose value it waits for
     site wants_at{0, ""};
     cycle written = UNKNOWN;      // static time of its last write
+    cycle used = 0, not_before = 0;  // of its last access to a stream; accesses behind an `ap_wait` are not in front of it
 
     void post(std::uint32_t token, std::uint16_t lag) { add({base, token, kind::POST, question::EMPTY, lag}); }
     void await(std::uint32_t token, std::uint16_t lag) { add({base, token, kind::AWAIT, question::EMPTY, lag}); }
@@ -81,6 +82,13 @@ public:
         base += std::max<cycle>(0, code->states - straight);
         straight = code->states;
     }
+    // Code in front of a loop takes a state at least.
+    void first_state() {
+        if (inner_pipeline() || !code || straight || !code->states) return;
+        straight = 1;
+        base++;
+    }
+    bool inner_pipeline() const;
     // Processes of regions that have been left must end before what follows.
     void await_regions() {
         for (const auto& one : std::exchange(open_regions, {})) await(one.second, 0);
@@ -97,7 +105,7 @@ public:
         while (__builtin_expect(l.events.size() - l.next > AHEAD && l.events[l.next].at < l.floor, 0)) pause(-1);
     }
     cycle access_time(unsigned line, char way, cycle& last);
-    std::int64_t ask(std::uint32_t fifo, question what, unsigned line, cycle& last);
+    std::int64_t ask(std::uint32_t fifo, question what, unsigned line, char way, cycle& last);
 
     std::string cause(int) const override { return "its time"; }
     std::string waiting(int) const override {
@@ -133,6 +141,7 @@ public:
         }
         plan_ = find();
         if (!plan_) return;
+        c_->first_state();
         if (plan_->how == mode::SEQUENTIAL) {
             saved_code_ = std::exchange(c_->code, plan_);
             saved_straight_ = std::exchange(c_->straight, 0);
@@ -164,7 +173,8 @@ public:
 
     // In front of each test of the condition.
     bool test() {
-        if (!c_ || !plan_) return true;
+        if (!c_) return true;
+        if (!plan_) return pass();
         if (plan_->how == mode::SEQUENTIAL) {
             if (tests_++) c_->finish_code(), c_->straight = 0;
             c_->reach(c_->base);
@@ -192,16 +202,24 @@ public:
     bool begin() { return test() && iterate(); }
 
     loop* pipeline() { return pipeline_; }
+    loop* outer() const { return outer_; }
     void used(cycle at) { last_ = std::max(last_, at); }
     cycle at() const { return at_; }
     const scope* body() const { return body_; }
 
 private:
+    static constexpr cycle UNROLLED = 4096;
+
     mode how() const { return plan_ ? plan_->how : mode::PIPELINED; }
     const loop_schedule* find() const {
         std::vector<unsigned> nest;
         for (const loop* around = outer_; around; around = around->outer_) nest.push_back(around->line_);
         return schedule::of_run().find(c_->own, line_, nest);
+    }
+    // A loop without a schedule is one that was unrolled or removed. One that goes on and on is neither, and takes time.
+    bool pass() {
+        if (!pipeline_ && ++tests_ > UNROLLED) c_->reach(++c_->base);
+        return true;
     }
     void enter() {
         for (const burst& one : plan_->bursts) {
@@ -257,18 +275,30 @@ inline cycle control::access_time(unsigned line, char way, cycle& last) {
     const cycle offset = known ? known->offset : way == 'W' && pipeline ? there->depth - 1 : 0;
     cycle at;
     if (pipeline) {
-        at = std::max(pipeline->at() + offset, last + 1);
+        at = std::max({pipeline->at() + offset, last + 1, not_before});
         pipeline->used(at);
     } else {
         if (offset > straight) base += offset - straight, straight = offset;
-        at = base = std::max(base, last + 1);
+        at = base = std::max({base, last + 1, not_before});
     }
+    used = at;
     return last = at;
 }
 
-inline std::int64_t control::ask(std::uint32_t fifo, question what, unsigned line, cycle& last) {
+// What lies behind it comes so many cycles later than the accesses to streams in front of it.
+inline void wait_cycles(int cycles) {
+    if (control* c = current()) c->not_before = std::max(c->used, c->base) + cycles;
+}
+
+inline bool control::inner_pipeline() const {
+    for (loop* l = inner; l; l = l->outer())
+        if (l->pipeline()) return true;
+    return false;
+}
+
+inline std::int64_t control::ask(std::uint32_t fifo, question what, unsigned line, char way, cycle& last) {
     cycle before = last;  // a question is no access
-    const cycle at = std::max(access_time(line, 'Q', before), whole().net.lanes[lane].settled);
+    const cycle at = std::max(access_time(line, way, before), whole().net.lanes[lane].settled);
     network& net = whole().net;
     net.add(lane, {at, fifo, kind::ASK, what, 0});
     net.lanes[lane].answer = -1;

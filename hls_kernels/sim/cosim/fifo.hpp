@@ -35,6 +35,7 @@ public:
         all.net.fifos.emplace_back();
         all.net.fifos.back().name = name_;
         all.net.fifos.back().region = region;
+        all.net.fifos.back().variable = name.substr(0, name.find_first_of("[."));
         all.net.fifos.back().depth = static_cast<std::uint32_t>(depth);
     }
 
@@ -73,16 +74,17 @@ public:
     }
     void freed() { freed_++; }
 
-    bool empty(unsigned line) {
-        if (control* c = current()) return c->ask(number(), question::EMPTY, line, last_read_) != 0;
+    // way: R or W in the stage of a read or write that does not wait, Q for a question alone.
+    bool empty(unsigned line, char way = 'Q') {
+        if (control* c = current()) return c->ask(number(), question::EMPTY, line, way, last_read_) != 0;
         return filled_ == freed_;
     }
-    bool full(unsigned line) {
-        if (control* c = current()) return c->ask(number(), question::FULL, line, last_write_) != 0;
+    bool full(unsigned line, char way = 'Q') {
+        if (control* c = current()) return c->ask(number(), question::FULL, line, way, last_write_) != 0;
         return false;
     }
     std::size_t size(unsigned line) {
-        if (control* c = current()) return static_cast<std::size_t>(c->ask(number(), question::SIZE, line, last_read_));
+        if (control* c = current()) return static_cast<std::size_t>(c->ask(number(), question::SIZE, line, 'Q', last_read_));
         return filled_ - freed_;
     }
     // The first of several that has an element (EMPTY), or a place: all are asked in each cycle.

@@ -39,12 +39,12 @@ public:
     void operator>>(T_& value) { value = read(site{0, ""}); }
     void operator<<(const T_& value) { write(value, site{0, ""}); }
     bool read_nb(T_& value, site at = site::here()) {
-        if (fifo_.empty(at.line)) return false;
+        if (fifo_.empty(at.line, 'R')) return false;
         value = read(at);
         return true;
     }
     bool write_nb(const T_& value, site at = site::here()) {
-        if (fifo_.full(at.line)) return false;
+        if (fifo_.full(at.line, 'W')) return false;
         write(value, at);
         return true;
     }

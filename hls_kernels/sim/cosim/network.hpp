@@ -38,7 +38,7 @@ struct event {
 
 // The times of one FIFO's elements.
 struct fifo_times {
-    std::string name, region;
+    std::string name, region, variable;
     std::uint32_t depth = UNLIMITED;
     bool in_order = false;  // reads keep the order of the source (keep_order)
     std::vector<cycle> written, read;
@@ -70,6 +70,7 @@ struct stall {
 
 struct lane {
     std::string name, region;
+    std::string names;  // words of its call, each between spaces
     std::vector<event> events;  // from `next` on sorted by static time
     std::size_t next = 0;
     cycle floor = 0;    // no event will be added before it

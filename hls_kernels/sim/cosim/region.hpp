@@ -123,8 +123,10 @@ private:
     template <class F_>
     void start(const char* call, std::initializer_list<const char*> arrays, F_ body) {
         if (fibers().failed()) return;
-        std::string name(call);
-        name = name.substr(0, name.find('('));
+        // `call`: the function, and in brackets what its call names.
+        std::string name(call), named;
+        if (name.find('(') != std::string::npos) named = " " + name.substr(name.rfind('(') + 1);
+        name = name.substr(0, name.rfind('('));
         while (!name.empty() && name.back() == ' ') name.pop_back();
         const std::string plain = name;
         if (!fibers().at_root()) name = parent_.name() + "/" + name;
@@ -140,6 +142,8 @@ private:
             m.c = &cosim::control_of(all.lane_of(key, name, name_));
             m.c->own = own ? own : above_->own;
             m.c->code = own;
+            if (!named.empty()) named.back() = ' ';
+            all.net.lanes[m.c->lane].names = named;
             m.began = all.net.new_token();
             m.ended = all.net.new_token();
         }

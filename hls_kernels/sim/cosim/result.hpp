@@ -124,6 +124,19 @@ private:
         }
     }
 
+    // The process at the other end of a FIFO: the one that has used it, or the only other one whose call names it.
+    static std::uint32_t other_end(const fifo_times& f, const waiting_lane& w) {
+        const std::uint32_t known = w.writes ? f.reader : f.writer;
+        if (known != UINT32_MAX) return known;
+        const network& net = whole().net;
+        std::uint32_t found = UINT32_MAX;
+        for (std::uint32_t n = 0; n < net.lanes.size(); n++) {
+            if (n == w.lane || net.lanes[n].names.find(" " + f.variable + " ") == std::string::npos) continue;
+            if (found != UINT32_MAX) return UINT32_MAX;
+            found = n;
+        }
+        return found;
+    }
     // The processes that wait for each other: from one to the other end of the FIFO that it waits for, until one comes twice.
     std::vector<waiting_lane> circle() const {
         const network& net = whole().net;
@@ -132,7 +145,7 @@ private:
             std::vector<waiting_lane> path{first};
             for (;;) {
                 const fifo_times& f = net.fifos[path.back().fifo];
-                const std::uint32_t other = path.back().writes ? f.reader : f.writer;
+                const std::uint32_t other = other_end(f, path.back());
                 const auto same = [other](const waiting_lane& w) { return w.lane == other; };
                 const auto before = std::find_if(path.begin(), path.end(), same);
                 if (before != path.end()) return {before, path.end()};
@@ -151,7 +164,7 @@ private:
         const char* between = "";
         for (const waiting_lane& w : circle()) {
             const fifo_times& f = net.fifos[w.fifo];
-            const std::uint32_t other = w.writes ? f.reader : f.writer;
+            const std::uint32_t other = other_end(f, w);
             text_ += std::exchange(between, ", ");
             text_ += "{\"process\": " + quoted(net.lanes[w.lane].name) + ", \"waits_to\": \"";
             text_ += std::string(w.writes ? "write" : "read") + "\", \"fifo\": " + quoted(f.name) + ", \"depth\": ";

@@ -70,6 +70,7 @@ public:
     // times, the one whose nest fits best.
     const loop_schedule* find(const part* own, unsigned line, const std::vector<unsigned>& nest) const {
         const loop_schedule* best = own ? fitting(*own, line, nest) : nullptr;
+        if (!best && own) best = fitting(*own, 0, nest);  // a loop whose line clang has lost
         for (auto one = parts_.begin(); !best && one != parts_.end(); ++one) best = fitting(*one->second, line, nest);
         return best;
     }

@@ -10,7 +10,9 @@ extern "C" {
 void* __hls_fifo_pop(const volatile void* stream) noexcept;
 void* __hls_fifo_push(const volatile void* stream) noexcept;
 bool __hls_fifo_empty(const volatile void* stream) noexcept;
+bool __hls_fifo_there(const volatile void* stream) noexcept;
 bool __hls_fifo_full(const volatile void* stream) noexcept;
+bool __hls_fifo_full_for(const volatile void* stream, unsigned long long value) noexcept;
 }
 
 #define __HLS_INLINE inline __attribute__((always_inline))
@@ -34,12 +36,15 @@ public:
     __HLS_INLINE bool empty() const { return __hls_fifo_empty(&handle_); }
     __HLS_INLINE bool full() const { return __hls_fifo_full(&handle_); }
     __HLS_INLINE bool read_nb(T_& value) {
-        const bool there = !empty();
+        const bool there = __hls_fifo_there(&handle_);  // one operation with the read
         if (there) value = read();
         return there;
     }
     __HLS_INLINE bool write_nb(const T_& value) {
-        const bool room = !full();
+        // One operation: whether it succeeds is known when the value is there.
+        unsigned long long bits = 0;
+        __builtin_memcpy(&bits, static_cast<const void*>(&value), sizeof value < sizeof bits ? sizeof value : sizeof bits);
+        const bool room = !__hls_fifo_full_for(&handle_, bits);
         if (room) write(value);
         return room;
     }
