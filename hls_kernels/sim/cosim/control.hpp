@@ -60,6 +60,7 @@ public:
     const scope* code = nullptr;  // sequential code that the process is in
     cycle base = 0;               // static time of sequential code
     cycle straight = 0;           // states of `code` that have passed
+    bool state_used = false;      // whether the state that it is in has an access
     loop* inner = nullptr;
     std::vector<std::uint32_t> ends;          // tokens of its runs
     std::map<std::uint32_t, std::uint32_t> open_regions;  // ends of processes that nobody has waited for so far, by lane
@@ -79,14 +80,16 @@ public:
     // The rest of the states of sequential code.
     void finish_code() {
         if (!code) return;
-        base += std::max<cycle>(0, code->states - straight);
+        base += std::max<cycle>(state_used, code->states - straight);
         straight = code->states;
+        state_used = false;
     }
-    // Code in front of a loop takes a state at least.
+    // The state in front of a loop has ended when the loop begins.
     void first_state() {
-        if (inner_pipeline() || !code || straight || !code->states) return;
-        straight = 1;
+        if (inner_pipeline() || !code || !code->states) return;
+        straight++;
         base++;
+        state_used = false;
     }
     bool inner_pipeline() const;
     // Processes of regions that have been left must end before what follows.
@@ -280,6 +283,7 @@ inline cycle control::access_time(unsigned line, char way, cycle& last) {
     } else {
         if (offset > straight) base += offset - straight, straight = offset;
         at = base = std::max({base, last + 1, not_before});
+        state_used = true;
     }
     used = at;
     return last = at;

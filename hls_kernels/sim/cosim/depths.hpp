@@ -59,9 +59,8 @@ public:
         for (std::size_t n = 0; n < found.size(); n++)
             if (in_region(n)) found[n] = UNLIMITED;
         if (cycles(found) == UNKNOWN) return false;
-        const depths held = occupancies();
         for (std::size_t n = 0; n < found.size(); n++)
-            if (in_region(n)) found[n] = std::max(given_[n], held[n]);
+            if (in_region(n)) found[n] = std::max(given_[n], static_cast<std::uint32_t>(net_.fifos[n].written.size()));
         for (std::size_t n = 0; n < found.size(); n++)
             if (in_region(n) && found[n] > given_[n])
                 reduce(found, n, given_[n], [this](const depths& all) { return cycles(all) != UNKNOWN; });
