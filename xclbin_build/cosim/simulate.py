@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from hls_kernels import SIM
-
 from .. import csim, dataflow
 from ..check.run import CheckedPart, check_source
 from ..errors import RecipeError, ToolchainError
@@ -19,12 +17,10 @@ from ..hls.clang import SourceError
 from ..hls_project import HlsProject
 from ..platform import Platform
 from ..toolchain.compiler import find_compiler
-from . import schedule
+from . import runtime, schedule
 from .instrument import instrumented
 from .memory import Memory
 
-_HEADER = SIM / "cosim" / "region.hpp"
-_FLAGS = ("-DFPGA_COSIM=1",)
 _OF_DESIGN = ("-D__SYNTHESIS__=1", "-D__VITIS_HLS__=1")  # hardware is what synthesis sees
 
 
@@ -109,25 +105,21 @@ def _build(project: HlsProject, top: str, work: Path) -> Path:
     mirror = csim.Mirror(work / "sources", [*folders, *named], functools.partial(_rewritten, top=top))
     own = [each.path for each in project.sources] or [each.path for each in project.bench]
     mirror.stage(own)
+    common = runtime.ready()
     jobs = []
     for number, (each, bench) in enumerate(csim.units(project)):
         of_project = project.bench_flags if bench else project.source_flags
-        target = work / f"{number}_{each.path.stem}.o"
-        copied = mirror.of(each.path).is_file()
-        own_flags = () if bench else _OF_DESIGN
-        jobs.append((each, [*of_project, *each.flags, *_FLAGS, *own_flags], target, copied))
-    own_end = work / "terminate.o"
-    compiler = find_compiler().command
+        flags = [*of_project, *each.flags, *runtime.FLAGS, *(() if bench else _OF_DESIGN)]
+        jobs.append((each, flags, work / f"{number}_{each.path.stem}.o", mirror.of(each.path).is_file()))
     with ThreadPoolExecutor(max_workers=2) as pool:
         running = [
-            pool.submit(csim.compile_file, mirror, each, words, target, header=_HEADER, copied=copied)
+            pool.submit(csim.compile_file, mirror, each, words, target, header=common.header, copied=copied)
             for each, words, target, copied in jobs
         ]
-        end = pool.submit(csim.call_compiler, [*compiler, "-std=gnu++17", *csim.FLAGS, "-c", str(SIM / "csim.cpp"), "-o", str(own_end)])
-        for one in [*running, end]:
+        for one in running:
             one.result()
     program = work / "cosim.exe"
     libraries = [word for word in project.link if word.startswith(("-l", "-L"))]
-    objects = [str(target) for _, _, target, _ in jobs]
-    csim.call_compiler([*compiler, *objects, str(own_end), "-o", str(program), *libraries, "-pthread"])
+    objects = [str(target) for _, _, target, _ in jobs] + [str(path) for path in common.objects]
+    csim.call_compiler([*find_compiler().command, *objects, "-o", str(program), *libraries, "-pthread"])
     return program
