@@ -14,7 +14,7 @@ from .. import cache, csim
 from ..toolchain.compiler import find_compiler
 
 _COSIM = SIM / "cosim"
-_PARTS = ("network", "schedule", "result")
+_PARTS = ("network", "schedule", "result", "control", "fifo", "region")
 _HEADER = """#include "sim/cosim/region.hpp"
 #include "hls_stream.h"
 """
