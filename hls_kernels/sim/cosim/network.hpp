@@ -124,9 +124,8 @@ public:
     }
     void raise_floor(std::uint32_t number, cycle floor) {
         lane& l = lanes[number];
-        if (floor <= l.floor) return;
-        l.floor = floor;
-        if (l.next < l.events.size() && l.events[l.next].at < floor) {
+        l.floor = std::max(l.floor, floor);
+        if (l.next < l.events.size() && l.events[l.next].at < l.floor && l.blocked_on == UINT32_MAX) {
             push(number);
             settle();
         }

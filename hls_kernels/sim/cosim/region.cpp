@@ -49,11 +49,11 @@ void region::join() {
     while (alive_) suspend(parent_, *this, 0, false);
     end_tasks();
     if (above_ && !fibers().failed()) {
-        // The next run of the region begins when its first process has ended, and the others have begun.
+        // The next run of the region begins when the processes that nothing in it feeds have ended.
         for (const member& m : members_) {
             if (m.p->endless) continue;
             above_->open_regions[m.c->lane] = m.ended;
-            above_->await(&m == &members_.front() ? m.ended : m.began, 0);
+            if (!is_fed(m)) above_->await(m.ended, 0);
         }
         above_->base++;
         above_->straight = 0;
@@ -153,6 +153,20 @@ bool region::shares(const member& one, const member& other) {
     return false;
 }
 
+// Whether a process before this one has an array or a stream in common with it.
+bool region::is_fed(const member& m) const {
+    const cosim::network& net = cosim::whole().net;
+    for (const member& other : members_) {
+        if (&other == &m) return false;
+        if (shares(m, other)) return true;
+        for (const cosim::fifo_times& f : net.fifos) {
+            const std::string word = " " + f.variable + " ";
+            if (f.region != key_ || net.lanes[m.c->lane].names.find(word) == std::string::npos) continue;
+            if (net.lanes[other.c->lane].names.find(word) != std::string::npos) return true;
+        }
+    }
+    return false;
+}
 void region::wait_for_arrays(std::size_t number) {
     if (members_[number].arrays.empty()) return;
     for (std::size_t i = 0; i < number; i++)

@@ -62,6 +62,7 @@ private:
     void begin(process& p, cosim::control* c);
     void end(cosim::control& c, process& p);
     static bool shares(const member& one, const member& other);
+    bool is_fed(const member& m) const;
     // Values: those that share an array run one after the other.
     void wait_for_arrays(std::size_t number);
     void end_tasks();
