@@ -3,9 +3,9 @@
     python -m benchmarks.hls_cosim --mirrors DIR [--only NAME] [--half untouched]
 
 DIR has bare git repositories, owner+name/repo. A line of the jsonl is a design: its repository, commit and folder, its
-sources, bench and top, the files to take (paths), the cycles that its log or report gives, and figures that its bench prints. half: `calibration`
-for designs that were looked at while the simulation was made, `untouched` for those that were run once. Prints a
-Markdown table; nothing of the sources.
+sources, bench and top, the files to take (paths), the cycles of its log, and figures that its bench prints. half:
+`calibration` for designs that were looked at while the simulation was made, `untouched` for those that were run once.
+Prints a Markdown table; nothing of the sources.
 """
 
 from __future__ import annotations

@@ -132,7 +132,8 @@ def _simulate(project: HlsProject, work: Path, sanitize: bool, timeout: float | 
     call_compiler([*compiler, "-std=gnu++17", *FLAGS, "-c", str(SIM / "csim.cpp"), "-o", str(own)])
     program = work / "csim.exe"
     libraries = [word for word in project.link if word.startswith(("-l", "-L"))]
-    call_compiler([*compiler, *objects, str(own), "-o", str(program), *(SANITIZE if sanitize else ()), *libraries, "-pthread"])
+    checks = SANITIZE if sanitize else ()
+    call_compiler([*compiler, *objects, str(own), "-o", str(program), *checks, *libraries, "-pthread"])
     return run_bench(program, project, work, timeout)
 
 
@@ -152,9 +153,7 @@ class Mirror:
     A file is copied if it, or a header that it includes, has a dataflow region: then its own quotes find the copies.
     """
 
-    def __init__(
-        self, root: Path, folders: Sequence[Path], rewrite: Callable[[str], str] = dataflow.rewritten
-    ) -> None:
+    def __init__(self, root: Path, folders: Sequence[Path], rewrite: Callable[[str], str] = dataflow.rewritten) -> None:
         self.root, self.folders, self._rewrite = root, folders, rewrite
 
     def stage(self, sources: Sequence[Path]) -> None:
@@ -223,10 +222,14 @@ def run_bench(
             shutil.copytree(path, folder / path.name, dirs_exist_ok=True)
         else:
             shutil.copy(path, folder / path.name)
-    environment = os.environ | {"UBSAN_OPTIONS": "print_stacktrace=0"} | variables
+    environment = {**os.environ, "UBSAN_OPTIONS": "print_stacktrace=0", **variables}
     try:
         status = subprocess.run(
-            [str(program), *project.arguments], cwd=folder, env=environment, timeout=timeout, check=False,
+            [str(program), *project.arguments],
+            cwd=folder,
+            env=environment,
+            timeout=timeout,
+            check=False,
             stdout=output,
         ).returncode
     except subprocess.TimeoutExpired:

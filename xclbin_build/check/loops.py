@@ -358,8 +358,10 @@ class _Checker:
         return int(self.longest(blocks)) + 1
 
     def longest(self, blocks: set[str], waits: int = 1, starts: dict[int, float] | None = None) -> float:
-        """Cycles of the longest chain of operators. waits: cycles of a load. starts: takes when each instruction begins,
-        by its identity."""
+        """Cycles of the longest chain of operators.
+
+        waits: cycles of a load. starts: takes when each instruction begins, by its identity.
+        """
         ready: dict[str, float] = {}
         popped: set[str | None] = set()
         last = 0.0

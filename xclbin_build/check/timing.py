@@ -15,7 +15,6 @@ from ..hls import delays, ir
 from ..hls.arrays import Array, Kind
 from ..hls.frontend import Kernel
 from ..hls.operators import Operators
-from ..hls.schedule import OperatorTiming
 from ..hls.widths import Widths
 
 FREE = frozenset([
@@ -112,10 +111,9 @@ class Timing:
         """A quotient by a constant is a product (fig3_ex4a of omnisim-benchmarks, 2021.1: `value / 3`, depth 3)."""
         if divisor.bit_count() == 1:
             return Cost(0, self._adder_ns(bits))
-        return self._product(bits, bits + 2) if self._logic else self._timed(self._operators.product_timing(bits, bits + 2))
-
-    @staticmethod
-    def _timed(found: OperatorTiming) -> Cost:
+        if self._logic:
+            return self._product(bits, bits + 2)
+        found = self._operators.product_timing(bits, bits + 2)
         return Cost(found.cycles, found.delay_ns)
 
     def _unit(self, kind: str) -> Cost | None:

@@ -1,7 +1,7 @@
 """`xclbin-build cosim`: cycles, deadlocks and FIFO depths of a design with its own test bench, without Vitis.
 
-The sources are compiled as for `csim`, and run on simulated time: loops take the schedule that `check` predicts, streams
-wait by their depths. The report has the cycles, what each process waits for, and the smallest depths.
+The sources are compiled as for `csim`, and run on simulated time. Loops take the schedule that `check` predicts, and
+streams wait by their depths. The report has the cycles, what each process waits for, and the smallest depths.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WIDE = 200
 
 
 def run(words: list[str]) -> int:
-    """The command. 0 if the test bench passes and no process waits for ever; 1 on a deadlock; else the bench's status."""
+    """The command. Returns 0 if the bench passes, 1 on a deadlock, else the bench's status."""
     own, arguments = csim.divided(words)
     options = parse(_parser(), own)
     if options.top is None:
@@ -94,21 +94,21 @@ def _parser() -> argparse.ArgumentParser:
         prog="xclbin-build cosim", description=(__doc__ or "").splitlines()[0].split(": ", 1)[1],
         usage="xclbin-build cosim KERNEL.cpp [MORE.cpp...] -k TOP --tb TB.cpp [options] [-- ARGUMENT...]",
     )  # fmt: skip
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="C++ sources of the design, or a component's .cfg")
-    parser.add_argument("-k", "--top", metavar="TOP", help="the top function, whose calls are timed")
-    parser.add_argument("--tb", type=Path, action="append", default=[], metavar="FILE",
-                        help="a file of the test bench: C++, or data")  # fmt: skip
-    parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="a folder of headers")
-    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro")
-    parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml: part, clock, memory")
-    parser.add_argument("--part", help="the FPGA, on which latencies of operators depend")
-    parser.add_argument("--clock", type=positive_number, metavar="NS", help="clock period (default: the platform's, or 3.33)")
-    parser.add_argument("--flow", choices=("vitis", "vivado"), help="as for check")
-    parser.add_argument("--vitis", metavar="VERSION", help="version of Vitis HLS whose rules apply, as for check")
-    parser.add_argument("--fifo-depths", action="store_true",
-                        help="search the smallest depths also where that takes long")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print JSON; the bench's output goes to standard error")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a timeline")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline for Perfetto or chrome://tracing")
-    parser.add_argument("--timeout", type=float, metavar="S", help="end the test bench after so many seconds")
+    add = parser.add_argument
+    add("files", nargs="*", type=Path, metavar="FILE", help="C++ sources of the design, or a component's .cfg")
+    add("-k", "--top", metavar="TOP", help="the top function, whose calls are timed")
+    add("--tb", type=Path, action="append", default=[], metavar="FILE", help="a file of the test bench: C++, or data")
+    add("-I", "--include", action="append", default=[], metavar="DIR", help="a folder of headers")
+    add("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro")
+    names = ", ".join(platforms.names())
+    add("--platform", help=f"{names}, or the path of a .toml: part, clock, memory")
+    add("--part", help="the FPGA, on which latencies of operators depend")
+    add("--clock", type=positive_number, metavar="NS", help="clock period (default: the platform's, or 3.33)")
+    add("--flow", choices=("vitis", "vivado"), help="as for check")
+    add("--vitis", metavar="VERSION", help="version of Vitis HLS whose rules apply, as for check")
+    add("--fifo-depths", action="store_true", help="search the smallest depths also where that takes long")
+    add("--json", action="store_true", help="print JSON; the bench's output goes to standard error")
+    add("--html", type=Path, metavar="FILE", help="write a page with a timeline")
+    add("--trace", type=Path, metavar="FILE", help="write a timeline for Perfetto or chrome://tracing")
+    add("--timeout", type=positive_number, metavar="S", help="end the test bench after so many seconds")
     return parser

@@ -23,9 +23,8 @@ def page(found: dict[str, Any], settings: Settings) -> str:
     last = max((end for each in found["processes"] for _, end in each["spans"]), default=0) or 1
     rows = [_row(each, number, last) for number, each in enumerate(found["processes"])]
     height = _ROW * len(rows) + 30
-    axis = "".join(
-        f'<text x="{_LEFT + _WIDTH * part / 4:.0f}" y="{height - 6}">{round(last * part / 4):,}</text>' for part in range(5)
-    )
+    places = [(_LEFT + _WIDTH * part / 4, round(last * part / 4)) for part in range(5)]
+    axis = "".join(f'<text x="{x:.0f}" y="{height - 6}">{cycle:,}</text>' for x, cycle in places)
     legend = " ".join(f'<span style="color:{color}">&#9632;</span> {name}' for name, color in _LEGEND.items())
     title = f"{html.escape(settings.top)}: co-simulation"
     return (

@@ -72,7 +72,8 @@ def show(found: dict[str, Any], console: Console) -> None:
         console.print(f"{found['top']}: {found['cycles']:,} cycles{span}, {time:,.2f} us at {found['clock_ns']:g} ns")
         if found["interval"] is not None:
             latency = sum(call["latency"] for call in found["calls"]) / len(found["calls"])
-            console.print(f"{len(found['calls'])} calls: latency {latency:,.1f}, interval {found['interval']:,.1f} cycles")
+            count, interval = len(found["calls"]), found["interval"]
+            console.print(f"{count} calls: latency {latency:,.1f}, interval {interval:,.1f} cycles")
     _show_processes(found["processes"], console)
     _show_fifos(found, console)
     for note in found["notes"]:

@@ -15,7 +15,8 @@ def events(found: dict[str, Any], clock_ns: float) -> str:
         for begin, end in each["spans"]:
             made.append(_span(each["name"], number, begin, end, scale))
         for begin, end, thing, way in each["stalls"]:
-            made.append(_span(f"waits to {way} {thing}" if way != "memory" else f"waits for {thing}", number, begin, end, scale))
+            what = f"waits for {thing}" if way == "memory" else f"waits to {way} {thing}"
+            made.append(_span(what, number, begin, end, scale))
     return json.dumps({"traceEvents": made, "displayTimeUnit": "ns"})
 
 

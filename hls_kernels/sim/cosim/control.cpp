@@ -30,8 +30,9 @@ std::string control::waiting(int) const {
     const struct lane& l = net.lanes[lane];
     if (l.blocked_on == UINT32_MAX || l.blocked_by == kind::AWAIT) return "for other processes";
     const fifo_times& f = net.fifos[l.blocked_on];
-    return l.blocked_by == kind::WRITE ? "to write '" + f.name + "', which is full (depth " + std::to_string(f.depth) + ")"
-                                       : "to read '" + f.name + "', which is empty";
+    return l.blocked_by == kind::WRITE
+               ? "to write '" + f.name + "', which is full (depth " + std::to_string(f.depth) + ")"
+               : "to read '" + f.name + "', which is empty";
 }
 
 void control::pause(int why) {

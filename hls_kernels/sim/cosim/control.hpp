@@ -21,7 +21,9 @@ class control;
 struct site {
     unsigned line;
     const char* file;
-    static constexpr site here(unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) { return {line, file}; }
+    static constexpr site here(unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) {
+        return {line, file};
+    }
 };
 
 // The network of the program, and the processes that wait for it.
@@ -62,13 +64,15 @@ public:
     cycle straight = 0;           // states of `code` that have passed
     bool state_used = false;      // whether the state that it is in has an access
     loop* inner = nullptr;
-    std::vector<std::uint32_t> ends;          // tokens of its runs
-    std::map<std::uint32_t, std::uint32_t> open_regions;  // ends of processes that nobody has waited for so far, by lane
-    std::map<std::uint32_t, std::uint32_t> blocks;        // by process that reads its arrays: the end of the run before last
-    std::uint32_t wants = UINT32_MAX;                     // FIFO whose value it waits for
+    std::vector<std::uint32_t> ends;  // tokens of its runs
+    std::map<std::uint32_t, std::uint32_t>
+        open_regions;                               // ends of processes that nobody has waited for so far, by lane
+    std::map<std::uint32_t, std::uint32_t> blocks;  // by process that reads its arrays: the end of the run before last
+    std::uint32_t wants = UINT32_MAX;               // FIFO whose value it waits for
     site wants_at{0, ""};
-    cycle written = UNKNOWN;      // static time of its last write
-    cycle used = 0, not_before = 0;  // of its last access to a stream; accesses behind an `ap_wait` are not in front of it
+    cycle written = UNKNOWN;  // static time of its last write
+    cycle used = 0,
+          not_before = 0;  // of its last access to a stream; accesses behind an `ap_wait` are not in front of it
 
     void post(std::uint32_t token, std::uint16_t lag) { add({base, token, kind::POST, question::EMPTY, lag}); }
     void await(std::uint32_t token, std::uint16_t lag) { add({base, token, kind::AWAIT, question::EMPTY, lag}); }
@@ -175,12 +179,9 @@ private:
     std::vector<std::uint32_t> beats_, writes_;
 };
 
-
 // What lies behind it comes so many cycles later than the accesses to streams in front of it.
 inline void wait_cycles(int cycles) {
     if (control* c = current()) c->not_before = std::max(c->used, c->base) + cycles;
 }
-
-
 
 }  // namespace sim::cosim

@@ -82,8 +82,10 @@ private:
         std::uint32_t high = all[n], low = least;
         while (low < high) {
             all[n] = low + (high - low) / 2;
-            if (enough(all)) high = all[n];
-            else low = all[n] + 1;
+            if (enough(all))
+                high = all[n];
+            else
+                low = all[n] + 1;
         }
         all[n] = high;
     }

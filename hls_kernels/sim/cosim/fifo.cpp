@@ -75,7 +75,8 @@ void fifo::await_value(control* c, cycle at, site from) {
     }
     while (filled_ == freed_) {
         if (fibers().alone() && !c)
-            throw std::runtime_error("stream " + title() + " is read while it is empty, and nobody is left to write to it");
+            throw std::runtime_error("stream " + title() +
+                                     " is read while it is empty, and nobody is left to write to it");
         const waiting_process until_left(waiting_reader_, self());
         suspend(self(), *this, 0);
     }

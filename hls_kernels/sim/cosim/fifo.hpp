@@ -41,7 +41,8 @@ public:
         return false;
     }
     std::size_t size(unsigned line) {
-        if (control* c = current()) return static_cast<std::size_t>(c->ask(number(), question::SIZE, line, 'Q', last_read_));
+        if (control* c = current())
+            return static_cast<std::size_t>(c->ask(number(), question::SIZE, line, 'Q', last_read_));
         return filled_ - freed_;
     }
     // The first of several that has an element (EMPTY), or a place: all are asked in each cycle.

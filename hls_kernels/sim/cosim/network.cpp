@@ -216,15 +216,22 @@ bool network::answered(std::uint32_t number, lane& l, std::size_t place, cycle t
     std::int64_t found = -1;
     if (e.asks == question::EMPTY) {
         f.reader = number;
-        if (writes > reads) found = f.written[reads] + NEXT > time;
-        else if (force_) found = 1;
-        else f.waits_to_read = number;
+        if (writes > reads)
+            found = f.written[reads] + NEXT > time;
+        else if (force_)
+            found = 1;
+        else
+            f.waits_to_read = number;
     } else if (e.asks == question::FULL) {
         f.writer = number;
-        if (writes < f.depth) found = 0;
-        else if (writes - f.depth < reads) found = f.read[writes - f.depth] + NEXT > time;
-        else if (force_) found = 1;
-        else f.waits_to_write = number;
+        if (writes < f.depth)
+            found = 0;
+        else if (writes - f.depth < reads)
+            found = f.read[writes - f.depth] + NEXT > time;
+        else if (force_)
+            found = 1;
+        else
+            f.waits_to_write = number;
     } else {
         if (force_ || (writes && f.written.back() + NEXT > time)) {
             found = 0;

@@ -12,8 +12,8 @@
 // All events are kept. `evaluate` resolves them again for other depths and other memories, without running the program.
 #pragma once
 #include <algorithm>
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -70,7 +70,7 @@ struct stall {
 
 struct lane {
     std::string name, region;
-    std::string names;  // words of its call, each between spaces
+    std::string names;          // words of its call, each between spaces
     std::vector<event> events;  // from `next` on sorted by static time
     std::size_t next = 0;
     cycle floor = 0;    // no event will be added before it
@@ -79,7 +79,7 @@ struct lane {
     std::vector<wait_time> waits;
     std::vector<stall> stalls;
     std::vector<std::pair<cycle, cycle>> spans;  // of its runs
-    bool asking = false;      // the head of `events` is a question whose answer is not known yet
+    bool asking = false;                         // the head of `events` is a question whose answer is not known yet
     bool queued = false;
     cycle asked_at = 0;
     std::int64_t answer = -1;

@@ -69,7 +69,8 @@ void region::join() {
     if (!unwinding) std::rethrow_exception(failure);
 }
 
-void region::start(const char* call, std::initializer_list<const char*> arrays, std::function<void(process&, cosim::control*)> body) {
+void region::start(const char* call, std::initializer_list<const char*> arrays,
+                   std::function<void(process&, cosim::control*)> body) {
     if (fibers().failed()) return;
     // `call`: the function, and in brackets what its call names.
     std::string name(call), named;
@@ -123,8 +124,10 @@ void region::begin(process& p, cosim::control* c) {
     c->await(begins_, 0);
     bool before = true;
     for (const member& other : members_) {
-        if (&other == &m) before = false;
-        else if (before && shares(m, other)) c->await(other.ended, 0);
+        if (&other == &m)
+            before = false;
+        else if (before && shares(m, other))
+            c->await(other.ended, 0);
     }
     for (const auto& one : c->blocks) c->await(one.second, 0);
     c->post(m.began, 1);
@@ -182,7 +185,8 @@ void region::end_tasks() {
     }
     for (const member& m : members_)
         if (m.p->endless) fibers().cancel(*m.p);
-    while (std::any_of(members_.begin(), members_.end(), [](const member& m) { return !m.p->ended; })) give_way(parent_);
+    while (std::any_of(members_.begin(), members_.end(), [](const member& m) { return !m.p->ended; }))
+        give_way(parent_);
 }
 
 auto region::of(const process& p) -> member& {

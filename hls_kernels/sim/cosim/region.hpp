@@ -55,7 +55,8 @@ private:
         std::vector<std::string> arrays;
     };
 
-    void start(const char* call, std::initializer_list<const char*> arrays, std::function<void(process&, cosim::control*)> body);
+    void start(const char* call, std::initializer_list<const char*> arrays,
+               std::function<void(process&, cosim::control*)> body);
     member& of(const process& p);
     // Times of its start: of the region, of its own run before, and of those that it shares an array with. Such an array is
     // two blocks: the run before last of a later process must have ended.

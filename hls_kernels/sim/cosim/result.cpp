@@ -193,21 +193,24 @@ void record::write_lanes() {
         for (const wait_time& w : l.waits) {
             waiting += w.cycles;
             text_ += std::exchange(inside, ", ");
-            text_ += "{\"for\": " + quoted(thing(w.what, w.k)) + ", \"to\": \"" + way(w.k) + "\", \"cycles\": " + number(w.cycles) + "}";
+            text_ += "{\"for\": " + quoted(thing(w.what, w.k)) + ", \"to\": \"" + way(w.k) +
+                     "\", \"cycles\": " + number(w.cycles) + "}";
         }
         text_ += "], \"busy\": " + number(in_all - waiting) + ", \"spans\": [";
         inside = "";
         for (std::size_t n = 0; n < std::min(l.spans.size(), MOST); n++) {
             const auto& span = l.spans[n];
             text_ += std::exchange(inside, ", ");
-            text_ += "[" + number(span.first - first) + ", " + number((span.second > span.first ? span.second : end) - first) + "]";
+            text_ += "[" + number(span.first - first) + ", " +
+                     number((span.second > span.first ? span.second : end) - first) + "]";
         }
         text_ += "], \"stalls\": [";
         inside = "";
         for (std::size_t n = 0; n < std::min(l.stalls.size(), MOST); n++) {
             const stall& s = l.stalls[n];
             text_ += std::exchange(inside, ", ");
-            text_ += "[" + number(s.from - first) + ", " + number(s.to - first) + ", " + quoted(thing(s.what, s.k)) + ", \"" + way(s.k) + "\"]";
+            text_ += "[" + number(s.from - first) + ", " + number(s.to - first) + ", " + quoted(thing(s.what, s.k)) +
+                     ", \"" + way(s.k) + "\"]";
         }
         text_ += "]}";
     }
@@ -222,7 +225,8 @@ void record::write_fifos(const std::vector<std::uint32_t>& smallest, bool search
         const fifo_times& f = net.fifos[n];
         if (f.region.empty()) continue;
         text_ += std::exchange(between, ", ");
-        text_ += "{\"name\": " + quoted(title(f)) + ", \"region\": " + quoted(f.region) + ", \"depth\": " + depth(depths_[n]);
+        text_ += "{\"name\": " + quoted(title(f)) + ", \"region\": " + quoted(f.region) +
+                 ", \"depth\": " + depth(depths_[n]);
         text_ += ", \"elements\": " + number(static_cast<cycle>(f.written.size()));
         text_ += ", \"occupancy\": " + number(network::occupancy(f));
         text_ += ", \"smallest_depth\": " + (searched ? depth(smallest[n]) : "null");

@@ -72,9 +72,7 @@ private:
     void write_fifos(const std::vector<std::uint32_t>& smallest, bool searched);
 
     std::string thing(std::uint32_t what, kind k) const;
-    static const char* way(kind k) {
-        return k == kind::READ ? "read" : k == kind::WRITE ? "write" : "memory";
-    }
+    static const char* way(kind k) { return k == kind::READ ? "read" : k == kind::WRITE ? "write" : "memory"; }
     static std::string title(const fifo_times& f) { return f.name; }
     static std::string number(cycle n) { return std::to_string(n); }
     static std::string depth(std::uint32_t n) { return n == UNLIMITED ? "null" : std::to_string(n); }

@@ -66,8 +66,8 @@ schedule::schedule(const char* path) {
             loop = current->loops.back().get();
             char how = 'P';
             std::string nest;
-            words >> loop->line >> how >> loop->ii >> loop->depth >> loop->states >> loop->factor >>
-                loop->request >> loop->response >> nest;
+            words >> loop->line >> how >> loop->ii >> loop->depth >> loop->states >> loop->factor >> loop->request >>
+                loop->response >> nest;
             loop->how = static_cast<mode>(how);
             std::istringstream lines(nest == "-" ? "" : nest);
             for (std::string one; std::getline(lines, one, ',');)

@@ -109,7 +109,9 @@ def test_arrays_are_two_blocks(simulate: Simulate) -> None:
 
 
 def test_a_depth_that_resolves_a_deadlock(simulate: Simulate) -> None:
-    kernel = HEAD + """
+    kernel = (
+        HEAD
+        + """
         static void split(const int in[64], hls::stream<int>& a, hls::stream<int>& b) {
             for (int i = 0; i < 64; i++) {
                 a.write(in[i]);
@@ -133,6 +135,7 @@ def test_a_depth_that_resolves_a_deadlock(simulate: Simulate) -> None:
             join(s, b, out);
         }
     """
+    )
     done = simulate(kernel, bench(2016 - 63))
     assert done.status == 1 and done.found["cycles"] is None
     deadlock = done.found["deadlock"]
@@ -148,7 +151,9 @@ def test_a_depth_that_resolves_a_deadlock(simulate: Simulate) -> None:
 
 
 def test_a_deadlock_that_no_depth_resolves(simulate: Simulate) -> None:
-    kernel = HEAD + """
+    kernel = (
+        HEAD
+        + """
         static void ping(const int in[64], hls::stream<int>& a, hls::stream<int>& b) {
             for (int i = 0; i < 64; i++) a.write(in[i] + b.read());
         }
@@ -165,6 +170,7 @@ def test_a_deadlock_that_no_depth_resolves(simulate: Simulate) -> None:
             pong(a, b, out);
         }
     """
+    )
     done = simulate(kernel, bench(0))
     assert done.status == 1
     assert done.found["deadlock"]["resolved_by"] is None
@@ -172,7 +178,9 @@ def test_a_deadlock_that_no_depth_resolves(simulate: Simulate) -> None:
 
 
 def test_feedback_keeps_the_order_of_the_source(simulate: Simulate) -> None:
-    kernel = HEAD + """
+    kernel = (
+        HEAD
+        + """
         static void ask(const int in[64], int out[64], hls::stream<int>& to, hls::stream<int>& from) {
             for (int i = 0; i < 64; i++) {
                 to.write(in[i]);
@@ -189,6 +197,7 @@ def test_feedback_keeps_the_order_of_the_source(simulate: Simulate) -> None:
             answer(to, from);
         }
     """
+    )
     done = simulate(kernel, bench(126))
     assert done.status == 0 and done.found["deadlock"] is None
     assert done.found["cycles"] > 2 * 64

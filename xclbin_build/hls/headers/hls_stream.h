@@ -43,7 +43,8 @@ public:
     __HLS_INLINE bool write_nb(const T_& value) {
         // One operation: whether it succeeds is known when the value is there.
         unsigned long long bits = 0;
-        __builtin_memcpy(&bits, static_cast<const void*>(&value), sizeof value < sizeof bits ? sizeof value : sizeof bits);
+        __builtin_memcpy(&bits, static_cast<const void*>(&value),
+                         sizeof value < sizeof bits ? sizeof value : sizeof bits);
         const bool room = !__hls_fifo_full_for(&handle_, bits);
         if (room) write(value);
         return room;
