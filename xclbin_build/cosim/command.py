@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-
-from rich.console import Console
 
 from .. import csim
 from .. import platform as platforms
@@ -50,7 +49,8 @@ def run(words: list[str]) -> int:
     if options.json:
         print(json.dumps(document, indent=1))
     else:
-        report.show(document, Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+        print(report.text(document, width), end="")
     return 1 if document["deadlock"] else done.status
 
 

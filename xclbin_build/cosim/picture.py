@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import html
-import io
 from typing import Any
-
-from rich.console import Console
 
 from . import report
 from .simulate import Settings
@@ -18,8 +15,6 @@ _LEGEND = {"busy": "#4a7fb5", "waits to read": "#e8a33d", "waits to write": "#d1
 
 def page(found: dict[str, Any], settings: Settings) -> str:
     """HTML without other files: the report, and a bar for each process with the cycles in which it waits."""
-    text = io.StringIO()
-    report.show(found, Console(file=text, width=160, highlight=False))
     last = max((end for each in found["processes"] for _, end in each["spans"]), default=0) or 1
     rows = [_row(each, number, last) for number, each in enumerate(found["processes"])]
     height = _ROW * len(rows) + 30
@@ -31,7 +26,7 @@ def page(found: dict[str, Any], settings: Settings) -> str:
         f"<!doctype html><meta charset=utf-8><title>{title}</title><style>body{{font-family:sans-serif}}"
         f"svg text{{font-size:12px}}</style><h1>{title}</h1>"
         f'<p>{legend}</p><svg width="{_LEFT + _WIDTH + 60}" height="{height}">{"".join(rows)}{axis}</svg>'
-        f"<pre>{html.escape(text.getvalue())}</pre>\n"
+        f"<pre>{html.escape(report.text(found, 160))}</pre>\n"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,14 @@ def _interval(calls: list[list[int]]) -> float | None:
     return None if len(calls) < 2 else (calls[-1][0] - calls[0][0]) / (len(calls) - 1)
 
 
-def show(found: dict[str, Any], console: Console) -> None:
-    """Prints the report."""
+def text(found: dict[str, Any], width: int) -> str:
+    """The report for people, in lines of at most `width` characters but for notes."""
+    file = io.StringIO()
+    _show(found, Console(file=file, width=width, highlight=False))
+    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+
+
+def _show(found: dict[str, Any], console: Console) -> None:
     if found["deadlock"]:
         _show_deadlock(found["deadlock"], console)
     else:
