@@ -162,9 +162,9 @@ bool region::is_fed(const member& m) const {
     for (const member& other : members_) {
         if (&other == &m) return false;
         if (shares(m, other)) return true;
-        for (const cosim::fifo_times& f : net.fifos) {
-            const std::string word = " " + f.variable + " ";
-            if (f.region != key_ || net.lanes[m.c->lane].names.find(word) == std::string::npos) continue;
+        for (const std::string& channel : channels_) {
+            const std::string word = " " + channel + " ";
+            if (net.lanes[m.c->lane].names.find(word) == std::string::npos) continue;
             if (net.lanes[other.c->lane].names.find(word) != std::string::npos) return true;
         }
     }

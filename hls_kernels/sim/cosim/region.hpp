@@ -42,6 +42,8 @@ public:
     void run(const char* call, std::function<void()> body, std::initializer_list<const char*> arrays = {});
     // A process that runs again and again, and ends with the region.
     void task(const char* call, std::function<void()> body);
+    // A stream, or a stream of blocks, of the region.
+    void add_channel(const std::string& name) { channels_.push_back(name.substr(0, name.find_first_of("[."))); }
     void join();
 
     std::string cause(int) const override { return "processes of " + name_; }
@@ -72,6 +74,7 @@ private:
     process& parent_;
     cosim::control* above_;
     std::uint32_t begins_ = 0;
+    std::vector<std::string> channels_;
     std::deque<member> members_;
     std::size_t alive_ = 0;
     bool joined_ = false;
@@ -115,7 +118,10 @@ void declare(region& of, T_& declared, std::size_t depth, const std::string& nam
         declare(of, declared.out, 0, name + ".out");
         of.task(name.c_str(), [&declared] { declared.step(); });
     } else if constexpr (has_fifo<T_>::value) {
+        of.add_channel(name);
         declared.fifo().limit(of.key(), depth ? depth : T_::hardware_depth(), name);
+    } else if constexpr (!std::is_copy_constructible<T_>::value) {
+        of.add_channel(name);
     }
 }
 

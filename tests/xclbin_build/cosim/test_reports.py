@@ -71,7 +71,7 @@ TASK = """
     static void reverse(hls::stream_of_blocks<block>& blocks, int out[64]) {
         for (int g = 0; g < 4; g++) {
             hls::read_lock<block> lock(blocks);
-            block& own = lock;
+            const block& own = lock;
             for (int i = 0; i < 16; i++) out[16 * g + i] = own[15 - i];
         }
     }
