@@ -4,10 +4,10 @@
 // the same static time share an enable, and wait for each other. A wait shifts all later events of the lane. Events wait
 // for those of other lanes alone, so lanes are resolved in any order, with one result.
 //
-//   read of element k      from the cycle behind its write
-//   write of element k     from the cycle behind the read of element k - depth
-//   await of a token       from the token's cycle, plus a lag
-//   beat of a port         from the cycle in which the memory gives it
+// A read of element k waits for the cycle behind its write.
+// A write of element k waits for the cycle behind the read of element k - depth.
+// An await waits for the cycle of its token, plus a lag.
+// A beat of a port waits for the cycle in which the memory gives it.
 //
 // All events are kept. `evaluate` resolves them again for other depths and other memories, without running the program.
 #pragma once
@@ -114,7 +114,7 @@ public:
         return static_cast<std::uint32_t>(lanes.size() - 1);
     }
 
-    // Adds an event of a lane; times in front of what is resolved already are moved behind it.
+    // Adds an event of a lane. A time in front of resolved events becomes that of the last of them.
     void add(std::uint32_t number, event e) {
         lane& l = lanes[number];
         e.at = std::max(e.at, l.settled);

@@ -1,10 +1,10 @@
 // The schedule of a design, as `xclbin-build cosim` writes it: the loops of each process, and in which cycle of an
-// iteration streams are read and written. A text file, a record a line:
+// iteration streams are read and written. It is a text file with a record in each line.
 //
-//   P name states                                  a process; cycles of its code outside of loops
-//   L line mode ii depth states factor request response nest   a loop; nest: lines of the loops around it, or -
-//   A line way offset                              an access of the last loop, or of the process: R, W or Q
-//   B way interval port                            a burst of the last loop: cycles from beat to beat
+// - `P name states` is a process. States are cycles of its code outside of loops.
+// - `L line mode ii depth states factor request response nest` is a loop. The nest has the lines of the loops around it.
+// - `A line way offset` is an access of the last loop, or of the process. The way is R, W or Q.
+// - `B way interval port` is a burst of the last loop. The interval is in cycles from beat to beat.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
