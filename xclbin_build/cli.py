@@ -145,6 +145,7 @@ def _build(words: list[str]) -> int:
             plan=options.plan,
             progress=progress,
             sanitize=options.sanitize,
+            uninitialized=options.uninitialized,
         )
     size, uuid = output.stat().st_size, read(output).uuid
     console.print(f"{_plain(str(output))}: {size} bytes, uuid {uuid}", highlight=False, soft_wrap=True)
@@ -187,6 +188,11 @@ def _check_options(options: argparse.Namespace) -> None:
             "--no-fit-check",
             options.no_fit_check and emulated,
             "only --target hw and hw_emu check whether a design fits",
+        ),
+        (
+            "--uninitialized",
+            options.uninitialized and options.target not in ("emu", "sw_emu"),
+            "only the emulator finds such reads",
         ),
         ("--no-pragma-check", options.no_pragma_check and emulated, "only --target hw and hw_emu stop at a pragma"),
     ):
@@ -236,6 +242,11 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=False,
         help="kernels of your own check array bounds, shifts and divisions on the emulator (default with sources)",
+    )
+    parser.add_argument(
+        "--uninitialized",
+        action="store_true",
+        help="kernels of your own find reads of uninitialized variables on the emulator; slow, requires clang",
     )
     hardware.add_options(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
