@@ -336,9 +336,7 @@ def _check_regions(recipe: recipes.Recipe, entry: recipes.KernelRecipe, platform
     known = [f"SLR{i}" for i in range(platform.slrs)]
     for name in entry.slr:
         if platform.part == NO_PART and not re.fullmatch(r"SLR[0-3]", name):
-            raise RecipeError(
-                f"{where}: '{name}' in 'slr' is not a region of a card; cards have SLR0 to SLR3."
-            )
+            raise RecipeError(f"{where}: '{name}' in 'slr' is not a region of a card; cards have SLR0 to SLR3.")
         if platform.part != NO_PART and name not in known:
             raise RecipeError(f"{where}: platform '{platform.name}' has no region '{name}'; it has {', '.join(known)}.")
 

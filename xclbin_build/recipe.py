@@ -24,7 +24,18 @@ _SOURCE_KEYS = ("include", "define")
 MAILBOXES = ("in", "out", "both")
 """Registers of a kernel that the host reaches while it runs: arguments, results, or both."""
 _REGISTER_KEYS = ("mailbox", "auto_restart")
-_KERNEL_KEYS = ("cores", "source", *_SOURCE_KEYS, *_REGISTER_KEYS, "cu", "units", "together", "memory", "slr", *engines.KEYS)
+_KERNEL_KEYS = (
+    "cores",
+    "source",
+    *_SOURCE_KEYS,
+    *_REGISTER_KEYS,
+    "cu",
+    "units",
+    "together",
+    "memory",
+    "slr",
+    *engines.KEYS,
+)
 
 
 @dataclass(frozen=True)

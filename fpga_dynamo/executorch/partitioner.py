@@ -38,9 +38,7 @@ class FpgaPartitioner(Partitioner):
     Raises OptionError for unknown options, ExportError for those that have no effect here.
     """
 
-    def __init__(
-        self, options: Mapping[str, Any] | None = None, *, device: int = 0, timeout: float = 60.0
-    ) -> None:
+    def __init__(self, options: Mapping[str, Any] | None = None, *, device: int = 0, timeout: float = 60.0) -> None:
         given = dict(options or {})
         parse_options(given)
         specs = {"options": given, "device": device, "timeout_ms": max(1, int(timeout * 1000))}
@@ -50,9 +48,7 @@ class FpgaPartitioner(Partitioner):
         self._options = given
         self.reasons: dict[str, str] = {}
 
-    def ops_to_not_decompose(
-        self, ep: ExportedProgram
-    ) -> tuple[list[OpOverload], Callable[[Node], bool] | None]:
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[Node], bool] | None]:
         """The operators that the card computes wherever the program has them; executorch takes the others apart."""
         reasons = self._reasons(ep)
         nodes = [node for node in ep.graph.nodes if isinstance(node.target, OpOverload)]

@@ -90,9 +90,7 @@ def dequantized(c: Call, integers: Value, scale: Value, zero: Value | None, axis
     low, high = _limits(integers)
     if not isinstance(scale, Tensor) or isinstance(zero, Node):
         number = c.add(torch.Tensor.to, torch.zeros((), dtype=dtype) if zero is None else zero, torch.int64)
-        return c.add.node(
-            decomposed.dequantize_per_tensor.tensor, integers, scale, number, low, high, dtype
-        )
+        return c.add.node(decomposed.dequantize_per_tensor.tensor, integers, scale, number, low, high, dtype)
     if scale.numel() == 1:
         own = (float(scale), 0 if zero is None else int(zero), low, high, dtype)
         return c.add.node(decomposed.dequantize_per_tensor.default, integers, *own)

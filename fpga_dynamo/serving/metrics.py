@@ -15,9 +15,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
-        self.requests = Counter(
-            "fpga_dynamo_requests", "Inference requests", ("model", "status"), registry=registry
-        )
+        self.requests = Counter("fpga_dynamo_requests", "Inference requests", ("model", "status"), registry=registry)
         self.seconds = Histogram(
             "fpga_dynamo_request_seconds", "From the body to the answer", ("model",), buckets=_SECONDS,
             registry=registry,

@@ -176,9 +176,7 @@ def _parameters(entry: Mapping[str, Any], what: str) -> Mapping[str, Any]:
 
 def _check(port: Port, tensor: Tensor) -> None:
     if tensor.dtype != port.dtype:
-        raise RequestError(
-            400, f"input '{port.name}' must be {DATATYPES[port.dtype]}, not {DATATYPES[tensor.dtype]}"
-        )
+        raise RequestError(400, f"input '{port.name}' must be {DATATYPES[port.dtype]}, not {DATATYPES[tensor.dtype]}")
     if not port.accepts(tensor.shape):
         raise RequestError(400, f"input '{port.name}' must have shape {list(port.shape)}, not {list(tensor.shape)}")
     if len(tensor.data) != tensor.nbytes:

@@ -91,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(action=_run)
 
     devices = commands.add_parser("devices", help="list the cards")
-    devices.add_argument("servers", nargs="*", metavar="ADDRESS", help="those of this card server too (tcp://host:port)")
+    devices.add_argument(
+        "servers", nargs="*", metavar="ADDRESS", help="those of this card server too (tcp://host:port)"
+    )
     devices.set_defaults(action=_devices)
 
     doctor = commands.add_parser("doctor", help="report what this machine lacks, and how to fix it")

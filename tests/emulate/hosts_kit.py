@@ -57,4 +57,3 @@ def emulate(route: str, *words: str | Path, folder: Path, **changes: str) -> sub
         [*COMMAND, "--route", route, "--", *map(str, words)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd=folder, env=environment(**changes),
     )  # fmt: skip
-

@@ -40,7 +40,9 @@ def build(folder: Path, kernel: str, *options: str) -> Path:
 @ROUTES
 def test_the_host_reads_what_a_kernel_writes_to_references(route: str, host: Path, tmp_path: Path) -> None:
     done = run(route, host, build(tmp_path, "totals"), "read", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "state 4 sum -1824 largest 3\nstate 4 sum -1830 largest 0\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "state 4 sum -1824 largest 3\nstate 4 sum -1830 largest 0\n"), (
+        done.stderr
+    )
 
 
 @ROUTES

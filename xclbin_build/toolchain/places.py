@@ -47,7 +47,7 @@ def with_places(assembly: str) -> str:
             if own in files:
                 lines += [f"\t.long\t.Lfpga_place_{number}-.", f"\t.long\t.Lfpga_file_{own}-.", f"\t.long\t{at}"]
     for number, name in files.items():
-        lines += ["\t.section\t.rodata.fpga_files,\"a\",@progbits", f".Lfpga_file_{number}:", f'\t.asciz\t"{name}"']
+        lines += ['\t.section\t.rodata.fpga_files,"a",@progbits', f".Lfpga_file_{number}:", f'\t.asciz\t"{name}"']
     return "\n".join(lines) + "\n"
 
 

@@ -56,9 +56,7 @@ class TracedModel:
         ends = modelled(program)
         cycles = sum(launch[-1] for launch in ends if launch)
         host = host_work(program, sum(map(bool, program.lists.launches)))
-        return Cost(
-            cycles / engine.platform.clock_hz * 1e3, host.launch_ms + host.transfer_ms + host.nodes_ms
-        )
+        return Cost(cycles / engine.platform.clock_hz * 1e3, host.launch_ms + host.transfer_ms + host.nodes_ms)
 
 
 @dataclass

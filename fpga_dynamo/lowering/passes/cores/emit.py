@@ -129,9 +129,7 @@ def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
 
 
 def _slot(node: Node, view: View, plan: MemoryPlan, role: Role) -> Slot:
-    return Slot(
-        node, view.shape, slot_strides(node, role), value(node).dtype, plan.places[view.buffer], view.numel
-    )
+    return Slot(node, view.shape, slot_strides(node, role), value(node).dtype, plan.places[view.buffer], view.numel)
 
 
 def _used_weights(emitter: Emitter) -> list[WeightBuffer]:

@@ -90,9 +90,7 @@ def _matches(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled
     return matches
 
 
-def _by_anchor(
-    engine: EngineTarget, disabled: Collection[str], *, last: bool = False
-) -> dict[object, list[Pattern]]:
+def _by_anchor(engine: EngineTarget, disabled: Collection[str], *, last: bool = False) -> dict[object, list[Pattern]]:
     table: dict[object, list[Pattern]] = {}
     for row in engine_patterns(floats=engine.sizes.is_float):
         if row.pattern.name not in disabled and row.last == last:

@@ -66,4 +66,3 @@ class LeastLaxityFirst(EarliestDeadlineFirst):
         if paths is None:
             paths = self._remaining[graph] = upward_ranks(graph.tasks, graph.successors, min)
         return item.frame.deadline - paths[item.index]  # less the time now, which is the same for all
-
