@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .hls.pragma import parse
-from .hls.source import functions_in
+from .hls.source import functions_in, opening_of
 from .hls.tokens import Token, closing
 
 _NUMBERS = {"bool", "char", "short", "int", "long", "float", "double", "unsigned", "signed", "half", "size_t"}
@@ -50,10 +51,12 @@ def mistakes(files: Mapping[str, list[Token]]) -> Iterator[Mistake]:
 
 
 def _recursion(functions: Sequence[_Function]) -> Iterator[Mistake]:
-    """Functions that reach themselves. A name with several definitions, or a template's, may be another function."""
+    """Functions of numbers that reach themselves. What has a class among its parameters may call an overload of its
+    name, and what is constant or a template may be evaluated by the compiler."""
     names = [function.name for function in functions]
-    known = {f.name: f for f in functions if names.count(f.name) == 1 and not _is_template(f)}
-    calls = {name: _calls(function, known) for name, function in known.items()}
+    arity = {f.name: n for f in functions if names.count(f.name) == 1 and (n := _of_numbers(f)) is not None}
+    known = {f.name: f for f in functions if f.name in arity}
+    calls = {name: _calls(function, arity) for name, function in known.items()}
     for name, own in calls.items():
         for callee, line in own.items():
             way = _way(calls, callee, name)
@@ -64,22 +67,49 @@ def _recursion(functions: Sequence[_Function]) -> Iterator[Mistake]:
                 break
 
 
-def _is_template(function: _Function) -> bool:
-    at = function.begin - 1
-    while at >= 0 and function.items[at].text not in (";", "{", "}"):
-        if function.items[at].text == "template":
-            return True
+def _of_numbers(function: _Function) -> int | None:
+    """How many parameters a function has, if all are numbers or arrays of them and it is no template or constant."""
+    items, end = list(function.items), function.begin - 1
+    while end > 0 and items[end].text != ")":
+        end -= 1
+    begin = opening_of(items, end)
+    at = begin - 1
+    while at >= 0 and items[at].text not in (";", "{", "}"):
+        if items[at].text in ("template", "constexpr", "consteval"):
+            return None
         at -= 1
-    return False
+    parameters = _parted(items[begin + 1 : end])
+    for words in parameters:
+        kinds = [word for word in words[:-1] if word not in ("const", "volatile", "*", "&", "[", "]", "restrict")]
+        if not any(map(_is_number, kinds)):
+            return None
+    return len(parameters)
 
 
-def _calls(function: _Function, known: Mapping[str, _Function]) -> dict[str, int]:
-    """The known functions that a body calls, with the line of the first call."""
+def _parted(items: Sequence[Token]) -> list[list[str]]:
+    """The words between the commas that lie in no brackets."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for item in items:
+        depth += (item.text in ("(", "[", "{", "<")) - (item.text in (")", "]", "}", ">"))
+        if item.text == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(item.text)
+    return parts if parts != [[]] else []
+
+
+def _calls(function: _Function, arity: Mapping[str, int]) -> dict[str, int]:
+    """The known functions that a body calls with as many arguments, and the line of the first call of each."""
     found: dict[str, int] = {}
+    items = list(function.items)
     for at in range(function.begin + 1, function.end - 1):
-        before, item, behind = function.items[at - 1], function.items[at], function.items[at + 1]
-        is_call = item.kind == "word" and behind.text == "(" and before.text not in _NO_CALLS
-        if is_call and item.text in known and not (before.kind == "word" and before.text not in ("return", "else")):
+        before, item = items[at - 1], items[at]
+        if item.kind != "word" or items[at + 1].text != "(" or item.text not in arity or before.text in _NO_CALLS:
+            continue
+        if before.kind == "word" and before.text not in ("return", "else"):
+            continue  # a declaration
+        if len(_parted(items[at + 2 : closing(items, at + 1)])) == arity[item.text]:
             found.setdefault(item.text, item.line)
     return found
 
@@ -111,9 +141,7 @@ def _shared_arrays(function: _Function) -> Iterator[Mistake]:
     for statement in _statements(function.items, direct):
         words = [function.items[at].text for at in statement]
         if _is_number(words[0]) and "=" not in words and "(" not in words:
-            arrays |= {
-                a: [] for a, b in zip(words, words[1:], strict=False) if b == "[" and a != "]" and a not in stable
-            }
+            arrays |= {a: [] for a, b in pairwise(words) if b == "[" and a != "]" and a not in stable}
             continue
         if len(words) < 2 or words[1] != "(":
             continue

@@ -41,13 +41,18 @@ uintptr_t last_store;
 constexpr uint32_t VARIABLES = 4096;
 const char* variables[VARIABLES];
 
+// A buffer of the run; `touched` has a byte for each of its bytes that the kernel has written.
 struct argument {
     uintptr_t begin, end;
     const char* name;
+    unsigned char* touched;
+    uintptr_t highest;  // behind the last byte that was written
+    bool is_read;
 };
 constexpr uint32_t ARGUMENTS = 32;
 argument arguments[ARGUMENTS];
 uint32_t argument_count;
+uintptr_t lowest_argument = UINTPTR_MAX, behind_arguments;
 
 // An entry for each check, in the order of addresses.
 struct line {
@@ -81,14 +86,33 @@ records records_of(chunk* own, uintptr_t address) {
     const uintptr_t at = address & (CHUNK - 1);
     return {own->unwritten + at, own->variable + (at & ~uintptr_t{3})};
 }
-records loaded(uintptr_t address) {
-    chunk* own = found(address);
-    return own ? records_of(own, address) : records{written, written};
+argument* argument_at(uintptr_t address) {
+    if (address < lowest_argument || address >= behind_arguments) return nullptr;
+    for (uint32_t i = 0; i < argument_count; i++)
+        if (address >= arguments[i].begin && address < arguments[i].end) return &arguments[i];
+    return nullptr;
 }
-records stored(uintptr_t address) {
+void note_read(uintptr_t address) {
+    if (argument* own = argument_at(address)) own->is_read = true;
+}
+void note_write(uintptr_t address, uint64_t bytes) {
+    argument* own = argument_at(address);
+    if (!own || !own->touched) return;
+    const uintptr_t end = address + bytes < own->end ? address + bytes : own->end;
+    std::memset(own->touched + (address - own->begin), 1, end - address);
+    if (end > own->highest) own->highest = end;
+}
+
+records loaded(uintptr_t address) {
+    if (chunk* own = found(address)) return records_of(own, address);
+    note_read(address);
+    return {written, written};
+}
+records stored(uintptr_t address, uint64_t bytes) {
     last_store = address;
-    chunk* own = found(address);
-    return own ? records_of(own, address) : records{ignored, ignored};
+    if (chunk* own = found(address)) return records_of(own, address);
+    note_write(address, bytes);
+    return {ignored, ignored};
 }
 
 // Calls `each` with the records of the parts of a piece of memory that lie in one chunk each; null without records.
@@ -176,12 +200,36 @@ extern "C" {
 void fpga_begin_records() {
     for (uint32_t i = 0; i < chunk_count; i++) madvise(all_chunks[i], sizeof(chunk), MADV_DONTNEED);
     std::memset(state, 0, sizeof state);
+    for (uint32_t i = 0; i < argument_count; i++)
+        if (arguments[i].touched) munmap(arguments[i].touched, arguments[i].end - arguments[i].begin);
     argument_count = 0;
+    lowest_argument = UINTPTR_MAX;
+    behind_arguments = 0;
 }
-// A buffer that the kernel may write to.
-void fpga_add_argument(const void* begin, uint64_t bytes, const char* name) {
+// A buffer of the run. may_write: its elements are not constant.
+void fpga_add_argument(const void* begin, uint64_t bytes, const char* name, bool may_write) {
+    if (argument_count == ARGUMENTS || !bytes) return;
     const auto at = reinterpret_cast<uintptr_t>(begin);
-    if (argument_count < ARGUMENTS) arguments[argument_count++] = {at, at + bytes, name};
+    auto* touched = may_write ? static_cast<unsigned char*>(memory(bytes)) : nullptr;
+    arguments[argument_count++] = {at, at + bytes, name, touched, at, false};
+    if (at < lowest_argument) lowest_argument = at;
+    if (at + bytes > behind_arguments) behind_arguments = at + bytes;
+}
+// Behind each run that has ended by itself: warns of arguments for results that were not written, or have gaps.
+void fpga_end_records(const char* kernel) {
+    for (uint32_t i = 0; i < argument_count; i++) {
+        const argument& own = arguments[i];
+        if (!own.touched || own.is_read) continue;
+        const uint64_t end = own.highest - own.begin;
+        const void* gap = end ? std::memchr(own.touched, 0, end) : nullptr;
+        if (!end)
+            std::fprintf(stderr, "fpga_dynamo: warning: kernel '%s' has not written to argument '%s'\n", kernel, own.name);
+        else if (gap)
+            std::fprintf(stderr,
+                         "fpga_dynamo: warning: kernel '%s' has left a gap in argument '%s': byte %llu was never written\n",
+                         kernel, own.name,
+                         static_cast<unsigned long long>(static_cast<const unsigned char*>(gap) - own.touched));
+    }
 }
 // An element of a stream, which leads to memory without records.
 void fpga_check_written(const void* element, uint64_t bytes, const char* stream, const char* file, int number) {
@@ -204,11 +252,11 @@ records __msan_metadata_ptr_for_load_2(uintptr_t address) { return loaded(addres
 records __msan_metadata_ptr_for_load_4(uintptr_t address) { return loaded(address); }
 records __msan_metadata_ptr_for_load_8(uintptr_t address) { return loaded(address); }
 records __msan_metadata_ptr_for_load_n(uintptr_t address, uint64_t) { return loaded(address); }
-records __msan_metadata_ptr_for_store_1(uintptr_t address) { return stored(address); }
-records __msan_metadata_ptr_for_store_2(uintptr_t address) { return stored(address); }
-records __msan_metadata_ptr_for_store_4(uintptr_t address) { return stored(address); }
-records __msan_metadata_ptr_for_store_8(uintptr_t address) { return stored(address); }
-records __msan_metadata_ptr_for_store_n(uintptr_t address, uint64_t) { return stored(address); }
+records __msan_metadata_ptr_for_store_1(uintptr_t address) { return stored(address, 1); }
+records __msan_metadata_ptr_for_store_2(uintptr_t address) { return stored(address, 2); }
+records __msan_metadata_ptr_for_store_4(uintptr_t address) { return stored(address, 4); }
+records __msan_metadata_ptr_for_store_8(uintptr_t address) { return stored(address, 8); }
+records __msan_metadata_ptr_for_store_n(uintptr_t address, uint64_t bytes) { return stored(address, bytes); }
 
 void __msan_poison_alloca(uintptr_t address, uint64_t bytes, const char* name) {
     const uint32_t variable = number_of(name);
@@ -223,27 +271,28 @@ void __msan_instrument_asm_store(uintptr_t address, uint64_t bytes) { set_writte
 
 // Called where a value that was not written is stored, right after the records of the place were asked for.
 uint32_t __msan_chain_origin(uint32_t variable) {
-    for (uint32_t i = 0; i < argument_count; i++) {
-        if (last_store < arguments[i].begin || last_store >= arguments[i].end) continue;
-        char text[160];
-        std::snprintf(text, sizeof text, "wrote to argument '%.80s'", arguments[i].name);
-        leave(variable, text, __builtin_return_address(0));
-    }
-    return variable;
+    const argument* own = argument_at(last_store);
+    if (!own) return variable;
+    char text[160];
+    std::snprintf(text, sizeof text, "wrote to argument '%.80s'", own->name);
+    leave(variable, text, __builtin_return_address(0));
 }
-[[noreturn]] void __msan_warning(uint32_t variable) {
-    leave(variable, "used", __builtin_return_address(0));
-}
+[[noreturn]] void __msan_warning(uint32_t variable) { leave(variable, "used", __builtin_return_address(0)); }
 
 void* __msan_memcpy(void* to, const void* from, size_t bytes) {
+    note_read(reinterpret_cast<uintptr_t>(from));
+    note_write(reinterpret_cast<uintptr_t>(to), bytes);
     copy_records(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), bytes);
     return std::memcpy(to, from, bytes);
 }
 void* __msan_memmove(void* to, const void* from, size_t bytes) {
+    note_read(reinterpret_cast<uintptr_t>(from));
+    note_write(reinterpret_cast<uintptr_t>(to), bytes);
     copy_records(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), bytes);
     return std::memmove(to, from, bytes);
 }
 void* __msan_memset(void* to, int value, size_t bytes) {
+    note_write(reinterpret_cast<uintptr_t>(to), bytes);
     set_written(reinterpret_cast<uintptr_t>(to), bytes);
     return std::memset(to, value, bytes);
 }

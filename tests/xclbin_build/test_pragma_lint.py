@@ -117,16 +117,21 @@ def test_a_region_that_no_card_has_is_refused(
     assert "SLR9" in capsys.readouterr().err
 
 
+REGION = "void k(int* x) {\n#pragma HLS dataflow\n"
 STRUCTURES = {
-    "int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }": "function 'f' calls itself, and Vitis HLS has no recursion",
-    "int f(int); int g(int n) { return f(n); } int f(int n) { return n ? g(n - 1) : 0; }": "'g' calls itself through 'f'",
+    "int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }": "function 'f' calls itself, and Vitis HLS has no",
+    "int f(int); int g(int n) { return f(n); } int f(int n) { return n ? g(n - 1) : 0; }": "'g' calls itself through",
+    "void sort(int a[8], int low, int high) { sort(a, low, high / 2); }": "function 'sort' calls itself",
     "template <int N> int f(int n) { return f<N - 1>(n); }": "",
+    "constexpr int f(int n) { return n ? f(n - 1) : 0; }": "",
     "int f(float x) { return x; } int f(int n) { return f(1.f * n); }": "",
+    "int f(vec& x) { return f(x.y); }": "",
+    "int f(int a, int b) { return f(a + b); }": "",
     "struct s { int f(int n) { return other.f(n); } s& other; };": "",
-    "void k(int* x) {\n#pragma HLS dataflow\nint t[9]; a(x, t); b(t, x); c(t, x); }": "array 't' of a dataflow region is used by a, b, c",
-    "void k(int* x) {\n#pragma HLS dataflow\nint t[9]; a(x, t); b(t, x); }": "",
-    "void k(int* x) {\n#pragma HLS dataflow\nint t[3][9]; a(x, t[0]); b(t[0], t[1]); c(t[1], x); }": "",
-    "void k(int* x) {\n#pragma HLS dataflow\n#pragma HLS stable variable=t\nint t[9]; a(x, t); b(t, x); c(t, x); }": "",
+    f"{REGION}int t[9]; a(x, t); b(t, x); c(t, x); }}": "array 't' of a dataflow region is used by a, b, c",
+    f"{REGION}int t[9]; a(x, t); b(t, x); }}": "",
+    f"{REGION}int t[3][9]; a(x, t[0]); b(t[0], t[1]); c(t[1], x); }}": "",
+    f"{REGION}#pragma HLS stable variable=t\nint t[9]; a(x, t); b(t, x); c(t, x); }}": "",
 }
 LOOP = (
     "void k(int* a, int n) {{ int t[256];\nfor (int i = {first}; i < {last}; i++) {{\n"

@@ -115,8 +115,9 @@ def write(
             "",
         ]
     for unit in units:
+        rule = "instrument" if unit.instrumented else "compile"
         lines += [
-            f"build {ninja_path(unit.object)}: {'instrument' if unit.instrumented else 'compile'} {ninja_path(unit.source)}",
+            f"build {ninja_path(unit.object)}: {rule} {ninja_path(unit.source)}",
             f"  flags = {ninja_value(shlex.join(unit.flags))}",
             f"  name = {ninja_value(Path(unit.source).name)}",
         ]

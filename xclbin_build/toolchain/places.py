@@ -1,8 +1,9 @@
 """Adds the line of each check for uninitialized reads to the assembly of a kernel.
 
-`python places.py FILE.s` rewrites the file. hls_kernels/lib/uninitialized.cpp looks a check up by its return address, in
-the section `fpga_places`: for each check the address, the name of the file and the line, where both of the former are
-relative to the place of the entry. Runs as a program of its own between two calls of clang, so it imports nothing else.
+`python places.py FILE.s` rewrites the file. hls_kernels/lib/uninitialized.cpp looks a check up by its return address,
+in the section `fpga_places`: for each check the address, the name of the file and the line, where both of the former
+are relative to the place of the entry. Runs as a program of its own between two calls of clang, so it imports nothing
+of this package.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _FLAGS = (
     "-DFPGA_SEE_UNINITIALIZED=1",
     "-Wno-uninitialized", "-Wno-unused-command-line-argument",
 )  # fmt: skip
-_OF_GCC = ("-fno-gnu-unique", "-fstack-clash-protection", "-O3")
+_OF_GCC = ("-fno-gnu-unique", "-O3")
 WRAPPED = ("frexp", "frexpf", "modf", "modff", "sincos", "sincosf", "strcpy", "strncpy", "snprintf", "sprintf")
 """Functions of the C library that write through pointers; lib/uninitialized.cpp has what stands in for them."""
 
@@ -44,8 +44,8 @@ def find_clang(isa: str) -> Compiler:
         if path:
             return probe((path,))
     raise ToolchainError(
-        f"--uninitialized requires clang {OLDEST} to {NEWEST}, which was not found: 'apt-get install clang-19', set LLVM_BIN "
-        "to its folder, or build without this option."
+        f"--uninitialized requires clang {OLDEST} to {NEWEST}, which was not found: 'apt-get install clang-19', set "
+        "LLVM_BIN to its folder, or build without this option."
     )
 
 
