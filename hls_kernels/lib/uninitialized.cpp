@@ -60,9 +60,7 @@ struct line {
     uint32_t number;
 };
 
-chunk*** level_of(uintptr_t address) {
-    return &chunks[(address >> (CHUNK_BITS + LOW_BITS)) & ((1u << HIGH_BITS) - 1)];
-}
+chunk*** level_of(uintptr_t address) { return &chunks[(address >> (CHUNK_BITS + LOW_BITS)) & ((1u << HIGH_BITS) - 1)]; }
 chunk* found(uintptr_t address) {
     chunk** low = *level_of(address);
     return low ? low[(address >> CHUNK_BITS) & ((1u << LOW_BITS) - 1)] : nullptr;
@@ -181,7 +179,8 @@ const line* line_of(const void* code) {
         std::snprintf(place, sizeof place, " (%.120s:%u)", slash ? slash + 1 : file, number);
     }
     if (*name)
-        std::snprintf(text, sizeof text, "%s an uninitialized value of '%.*s'%s", what, length < 80 ? length : 80, name, place);
+        std::snprintf(text, sizeof text, "%s an uninitialized value of '%.*s'%s", what, length < 80 ? length : 80, name,
+                      place);
     else
         std::snprintf(text, sizeof text, "%s an uninitialized value%s", what, place);
     if (fpga_leave) fpga_leave(text);
@@ -223,12 +222,14 @@ void fpga_end_records(const char* kernel) {
         const uint64_t end = own.highest - own.begin;
         const void* gap = end ? std::memchr(own.touched, 0, end) : nullptr;
         if (!end)
-            std::fprintf(stderr, "fpga_dynamo: warning: kernel '%s' has not written to argument '%s'\n", kernel, own.name);
+            std::fprintf(stderr, "fpga_dynamo: warning: kernel '%s' has not written to argument '%s'\n", kernel,
+                         own.name);
         else if (gap)
-            std::fprintf(stderr,
-                         "fpga_dynamo: warning: kernel '%s' has left a gap in argument '%s': byte %llu was never written\n",
-                         kernel, own.name,
-                         static_cast<unsigned long long>(static_cast<const unsigned char*>(gap) - own.touched));
+            std::fprintf(
+                stderr,
+                "fpga_dynamo: warning: kernel '%s' has left a gap in argument '%s': byte %llu was never written\n",
+                kernel, own.name,
+                static_cast<unsigned long long>(static_cast<const unsigned char*>(gap) - own.touched));
     }
 }
 // An element of a stream, which leads to memory without records.
@@ -298,18 +299,18 @@ void* __msan_memset(void* to, int value, size_t bytes) {
 }
 
 // Functions of the C library that write to where a pointer leads: the linker has their calls end here.
-#define WRITES_ONE(RESULT, NAME, VALUE, WRITTEN)                                 \
-    RESULT __real_##NAME(VALUE, WRITTEN*);                                       \
-    RESULT __wrap_##NAME(VALUE x, WRITTEN* to) {                                 \
-        set_written(reinterpret_cast<uintptr_t>(to), sizeof *to);                \
-        return __real_##NAME(x, to);                                             \
+#define WRITES_ONE(RESULT, NAME, VALUE, WRITTEN)                  \
+    RESULT __real_##NAME(VALUE, WRITTEN*);                        \
+    RESULT __wrap_##NAME(VALUE x, WRITTEN* to) {                  \
+        set_written(reinterpret_cast<uintptr_t>(to), sizeof *to); \
+        return __real_##NAME(x, to);                              \
     }
-#define WRITES_TWO(NAME, VALUE)                                                  \
-    void __real_##NAME(VALUE, VALUE*, VALUE*);                                   \
-    void __wrap_##NAME(VALUE x, VALUE* one, VALUE* other) {                      \
-        set_written(reinterpret_cast<uintptr_t>(one), sizeof *one);              \
-        set_written(reinterpret_cast<uintptr_t>(other), sizeof *other);          \
-        __real_##NAME(x, one, other);                                            \
+#define WRITES_TWO(NAME, VALUE)                                         \
+    void __real_##NAME(VALUE, VALUE*, VALUE*);                          \
+    void __wrap_##NAME(VALUE x, VALUE* one, VALUE* other) {             \
+        set_written(reinterpret_cast<uintptr_t>(one), sizeof *one);     \
+        set_written(reinterpret_cast<uintptr_t>(other), sizeof *other); \
+        __real_##NAME(x, one, other);                                   \
     }
 WRITES_ONE(double, frexp, double, int)
 WRITES_ONE(float, frexpf, float, int)

@@ -1,8 +1,8 @@
 """Adds the line of each check for uninitialized reads to the assembly of a kernel.
 
-`python places.py FILE.s` rewrites the file. hls_kernels/lib/uninitialized.cpp looks a check up by its return address,
-in the section `fpga_places`: for each check the address, the name of the file and the line, where both of the former
-are relative to the place of the entry. Runs as a program of its own between two calls of clang, so it imports nothing
+`python places.py FILE.s` rewrites the file. hls_kernels/lib/uninitialized.cpp looks a check up by its return address.
+The section `fpga_places` has the address, the name of the file and the line of each check. Address and name are
+relative to the place of the entry. This runs as a program of its own between two calls of clang, so it imports nothing
 of this package.
 """
 
@@ -29,8 +29,7 @@ def with_places(assembly: str) -> str:
     for text in assembly.splitlines():
         lines.append(text)
         if match := _LINE.match(text):
-            if match[2] != "0":  # what the optimizer has made of several lines keeps the one before
-                file, line = match[1], match[2]
+            file, line = match[1], match[2]
         elif match := _FILE.match(text):
             files[match[1]] = _QUOTED.findall(match[2])[:2][-1]
         elif _SECTION.match(text):
@@ -38,7 +37,8 @@ def with_places(assembly: str) -> str:
             group = found[1] if found else ""
         elif _CALL.match(text):
             lines.append(f".Lfpga_place_{count}:")
-            table.setdefault(group, []).append((count, file, line))
+            if line != "0":  # what the optimizer has made of several lines has none
+                table.setdefault(group, []).append((count, file, line))
             count += 1
     for group, places in table.items():
         # An entry goes where its code goes: of an inline function the linker keeps one.
@@ -47,8 +47,8 @@ def with_places(assembly: str) -> str:
         for number, own, at in places:
             if own in files:
                 lines += [f"\t.long\t.Lfpga_place_{number}-.", f"\t.long\t.Lfpga_file_{own}-.", f"\t.long\t{at}"]
-    for number, name in files.items():
-        lines += ['\t.section\t.rodata.fpga_files,"a",@progbits', f".Lfpga_file_{number}:", f'\t.asciz\t"{name}"']
+    for own, name in files.items():
+        lines += ['\t.section\t.rodata.fpga_files,"a",@progbits', f".Lfpga_file_{own}:", f'\t.asciz\t"{name}"']
     return "\n".join(lines) + "\n"
 
 

@@ -22,6 +22,8 @@ _FLAGS = (
     "-fsanitize=kernel-memory",
     "-O1",  # a higher level removes reads of uninitialized variables
     "-fno-vectorize", "-fno-slp-vectorize",
+    "-mllvm", "-simplifycfg-sink-common=false", "-mllvm", "-simplifycfg-hoist-common=false",  # or lines get lost
+    "-mllvm", "-enable-tail-merge=false",
     "-mllvm", "-disable-loop-idiom-all",  # copies of structures may have gaps, copies of elements have none
     "-gline-tables-only",
     "-DFPGA_SEE_UNINITIALIZED=1",

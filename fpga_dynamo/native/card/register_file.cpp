@@ -31,12 +31,11 @@ uint32_t register_file::read(uint32_t offset, bool active) const {
 
 void register_file::write(uint32_t offset, uint32_t value, const std::atomic<size_t>& load) {
     std::unique_lock lock(mutex_);
-    if (!mailbox_ || (offset != ARGUMENTS_CONTROL && offset != RESULTS_CONTROL))
-        return set_word(host_, offset, value);
+    if (!mailbox_ || (offset != ARGUMENTS_CONTROL && offset != RESULTS_CONTROL)) return set_word(host_, offset, value);
     side& own = offset == ARGUMENTS_CONTROL ? of_arguments_ : of_results_;
     const uint32_t before = own.released;
     own.released = value & RELEASED;
-    // Of a kernel that does not run both sides are the host's. A start that ends just now finds this lock.
+    // Where no run is under way, nobody takes the other side. A start that ends just now finds this lock.
     if (!own.released || before || load.load() == 0) return;
     own.busy = true;
     exchanged_.wait_for(lock, std::chrono::milliseconds(PATIENCE_MS), [&own] { return !own.busy; });

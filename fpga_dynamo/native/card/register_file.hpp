@@ -12,8 +12,8 @@ namespace card_model {
 
 // A plain kernel has its arguments here from its start on, and its results from its end on.
 //
-// The host exchanges arguments and results with a kernel that has a mailbox while it runs. It releases a side (writes 1 to
-// bit 0 of its control register) and may use that side again when bit 1 is 0: when the kernel has begun a run with the
+// The host exchanges arguments and results with a kernel that has a mailbox while it runs. It releases a side: it writes 1 to
+// bit 0 of the side's control register. It may use that side again when bit 1 is 0. Then the kernel has begun a run with the
 // arguments, or has ended one that began after the release. XRT 2.13 does not look at bit 1 after a release, because a
 // kernel on a card is faster than the bus; so the write that releases a side waits for the kernel, PATIENCE_MS at most. A
 // kernel that restarts by itself begins another run until the host writes 0 to the counter. Offsets and bits are those of
@@ -52,8 +52,8 @@ private:
     alignas(8) uint8_t host_[fpga::CU_REGISTER_BYTES] = {};       // as the host sees them
     alignas(8) uint8_t arguments_[fpga::CU_REGISTER_BYTES] = {};  // as the kernel with a mailbox does
     side of_arguments_, of_results_;
-    bool is_result_[fpga::CU_REGISTER_BYTES / 4] = {};            // of a kernel with a mailbox: has it changed this word?
-    bool results_wanted_ = false;                                 // since before the present run
+    bool is_result_[fpga::CU_REGISTER_BYTES / 4] = {};  // of a kernel with a mailbox: has it changed this word?
+    bool results_wanted_ = false;                       // since before the present run
 };
 
 }  // namespace card_model
