@@ -276,7 +276,8 @@ template <class Bits_>
 Bits_ reversed(const Bits_& x, int n) {
     Bits_ r(0);
     for (int i = 0; i < n; i++)
-        if (static_cast<bool>((x >> i) & Bits_(1))) r = static_cast<Bits_>(r | static_cast<Bits_>(Bits_(1) << (n - 1 - i)));
+        if (static_cast<bool>((x >> i) & Bits_(1)))
+            r = static_cast<Bits_>(r | static_cast<Bits_>(Bits_(1) << (n - 1 - i)));
     return r;
 }
 }  // namespace ap_detail
