@@ -27,7 +27,7 @@ from xclbin_build.build import load_design
 from xclbin_build.cli import main
 from xclbin_build.estimate.design import estimate
 
-pytestmark = EXTENDED
+pytestmark = list(EXTENDED)
 
 SPACE = Space(pixels=(4, 8, 14), out_channels=(16,), window_rows=(1024, 2048), weight_steps=(1024,), vector_lanes=(8,))
 RECIPES = {"bert": (("bert_base_128",), "u55c"), "detector": (("mobilenet_v2", "yolo_v3_tiny"), "zcu102")}
