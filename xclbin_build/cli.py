@@ -138,8 +138,8 @@ def _build(words: list[str]) -> int:
         live = next((kernel.name for kernel in design.kernels if kernel.mailbox or kernel.auto_restart), None)
         if live is not None:
             raise RecipeError(
-                f"kernel '{live}': 'mailbox' and 'auto_restart' are for the emulator; for --target {options.target} leave "
-                "them out, and give Vitis its own settings."
+                f"kernel '{live}': 'mailbox' and 'auto_restart' are for the emulator; for --target {options.target} "
+                "leave them out, and give Vitis its own settings."
             )
         return hardware.run(design, options, console)
     with shown(f"{printable(options.output)} (recipe {design.recipe.name})", quiet=options.quiet) as progress:
