@@ -112,9 +112,7 @@ def _requests(port: int, name: str, array: np.ndarray, end: float) -> list[float
 def _block(port: int, name: str, array: np.ndarray, clients: int, seconds: float) -> list[float]:
     taken: list[float] = []
     end = perf_counter() + seconds
-    threads = [
-        threading.Thread(target=lambda: taken.extend(_requests(port, name, array, end))) for _ in range(clients)
-    ]
+    threads = [threading.Thread(target=lambda: taken.extend(_requests(port, name, array, end))) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -98,7 +98,7 @@ def _example(checkout: Path, folder: Path, described: dict[str, Any]) -> Example
         if len(kernels) < len(each["accelerators"]) or any(k.get("kernel_type") for k in each["accelerators"]):
             not_run = "has RTL kernels"
         flags = " ".join([each.get("ldclflags", ""), *(k.get("clflags", "") for k in each["accelerators"])])
-        chosen = _build_options(_placed(flags, checkout, folder), bool(each.get("ldclflags")))
+        chosen = _build_options(_placed(flags, checkout, folder))
         containers.append(Container(each["name"], tuple(kernels), chosen))
     launch = described.get("launch") or [{"cmd_args": ""}]
     return Example(
@@ -120,12 +120,12 @@ def _placed(text: str, checkout: Path, folder: Path, build: Path | None = None) 
     return re.sub(r"\b(REPO_DIR|PROJECT|BUILD)\b", lambda word: str(places[word[0]]), text)
 
 
-def _build_options(flags: str, links: bool) -> tuple[str, ...]:
-    """Of v++'s options those that `xclbin-build` has: the config file of the link step, macros, folders of headers."""
+def _build_options(flags: str) -> tuple[str, ...]:
+    """Of v++'s options those that `xclbin-build` has: config files, macros, folders of headers."""
     words, chosen = shlex.split(flags), []
     for number, word in enumerate(words):
         if word in ("--config", "-D", "-I") and number + 1 < len(words):
-            if word != "--config" or (links and "--config" not in chosen):
+            if word != "--config" or words[number + 1] not in chosen:
                 chosen += [word, words[number + 1]]
         elif re.match(r"-[DI].", word):
             chosen.append(word)

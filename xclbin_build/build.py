@@ -76,15 +76,19 @@ def build_design(
     progress: Progress | None = None,
     fit_check: bool = True,
     sanitize: bool = False,
+    uninitialized: bool = False,
 ) -> Path:
     """`build` for a recipe that has been worked out. fit_check: refuse what is too large for its card.
 
     sanitize: plain kernels on the emulator check array bounds, shifts and divisions, and end with file and line.
+    uninitialized: they find reads of variables without a value; requires clang.
     """
     output = Path(output)
     check_output(output)
     if target in EMULATED:
-        emulation = gxx.build(design, isa, plan, progress, counting=target == "cycles", sanitize=sanitize)
+        emulation = gxx.build(
+            design, isa, plan, progress, counting=target == "cycles", sanitize=sanitize, uninitialized=uninitialized
+        )
         multiplies = isas.multiplies(emulation.isa)
         write(output, container(design, target, emulation.isa, emulation.plan, emulation.shared_object, multiplies))
     else:

@@ -139,6 +139,12 @@ def _build(words: list[str]) -> int:
         )
         return 0
     if options.target not in EMULATED:
+        live = next((kernel.name for kernel in design.kernels if kernel.mailbox or kernel.auto_restart), None)
+        if live is not None:
+            raise RecipeError(
+                f"kernel '{live}': 'mailbox' and 'auto_restart' are for the emulator; for --target {options.target} "
+                "leave them out, and give Vitis its own settings."
+            )
         return hardware.run(design, options, console)
     with shown(f"{printable(options.output)} (recipe {design.recipe.name})", quiet=options.quiet) as progress:
         output = build_design(
@@ -149,6 +155,7 @@ def _build(words: list[str]) -> int:
             plan=options.plan,
             progress=progress,
             sanitize=options.sanitize,
+            uninitialized=options.uninitialized,
         )
     size, uuid = output.stat().st_size, read(output).uuid
     console.print(f"{_plain(str(output))}: {size} bytes, uuid {uuid}", highlight=False, soft_wrap=True)
@@ -191,6 +198,11 @@ def _check_options(options: argparse.Namespace) -> None:
             "--no-fit-check",
             options.no_fit_check and emulated,
             "only --target hw and hw_emu check whether a design fits",
+        ),
+        (
+            "--uninitialized",
+            options.uninitialized and options.target not in ("emu", "sw_emu"),
+            "only the emulator finds such reads",
         ),
         ("--no-pragma-check", options.no_pragma_check and emulated, "only --target hw and hw_emu stop at a pragma"),
     ):
@@ -240,6 +252,11 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=False,
         help="kernels of your own check array bounds, shifts and divisions on the emulator (default with sources)",
+    )
+    parser.add_argument(
+        "--uninitialized",
+        action="store_true",
+        help="kernels of your own find reads of uninitialized variables on the emulator; slow, requires clang",
     )
     hardware.add_options(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")

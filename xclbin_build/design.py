@@ -19,7 +19,7 @@ from .errors import RecipeError, did_you_mean
 from .plain_kernel import PlainKernel, ValueBytes, find_kernel
 from .platform import NO_PART, Platform
 from .records import Header, Record, parse_command, parse_core_line, parse_header, parse_tiles
-from .signature import Argument, register_offsets
+from .signature import BEHIND_MAILBOX, FIRST_ARGUMENT, Argument, register_offsets
 
 FIRST_CU_BASE = 0x0140_0000
 CU_RANGE = 0x1_0000
@@ -89,6 +89,7 @@ class Kernel:
 
     source: the file that defines a plain kernel; more_sources: what else it is linked from. include: folders of
     headers; define: macros. free_running: without control registers (`ap_ctrl_none`), it runs from the load on.
+    mailbox, auto_restart: see KernelRecipe.
     """
 
     name: str
@@ -102,6 +103,8 @@ class Kernel:
     include: tuple[Path, ...] = ()
     define: tuple[str, ...] = ()
     free_running: bool = False
+    mailbox: str = ""
+    auto_restart: bool = False
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -306,7 +309,7 @@ def _kernels(
         if plain:
             kernel = replace(
                 kernel, source=plain.source, more_sources=plain.more_sources, include=include, define=entry.define,
-                free_running=plain.free_running,
+                free_running=plain.free_running, mailbox=entry.mailbox, auto_restart=entry.auto_restart,
             )  # fmt: skip
         kernels.append(kernel)
     check_streams(
@@ -333,9 +336,7 @@ def _check_regions(recipe: recipes.Recipe, entry: recipes.KernelRecipe, platform
     known = [f"SLR{i}" for i in range(platform.slrs)]
     for name in entry.slr:
         if platform.part == NO_PART and not re.fullmatch(r"SLR[0-3]", name):
-            raise RecipeError(
-                f"{where}: '{name}' in 'slr' is not a region of a card; cards have SLR0 to SLR3."
-            )
+            raise RecipeError(f"{where}: '{name}' in 'slr' is not a region of a card; cards have SLR0 to SLR3.")
         if platform.part != NO_PART and name not in known:
             raise RecipeError(f"{where}: platform '{platform.name}' has no region '{name}'; it has {', '.join(known)}.")
 
@@ -378,9 +379,10 @@ def _bind(
         unit: {i: banks(unit, argument) for i, argument in enumerate(arguments) if argument.kind == "global"}
         for unit in units
     }
+    first = BEHIND_MAILBOX if entry.mailbox or entry.auto_restart else FIRST_ARGUMENT
     bound = tuple(
         BoundArgument(argument, index, offset, by_unit[units[0]][index][0] if argument.kind == "global" else None)
-        for index, (argument, offset) in enumerate(zip(arguments, register_offsets(arguments), strict=True))
+        for index, (argument, offset) in enumerate(zip(arguments, register_offsets(arguments, first), strict=True))
     )
     return bound, by_unit
 

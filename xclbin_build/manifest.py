@@ -108,6 +108,8 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
         **({"engine": asdict(kernel.engine)} if kernel.engine else {}),
         **({"together": True} if kernel.peers > 1 else {}),
         **({"free_running": True} if kernel.free_running else {}),
+        **({"mailbox": kernel.mailbox} if kernel.mailbox else {}),
+        **({"auto_restart": True} if kernel.auto_restart else {}),
         "args": [
             {
                 "name": bound.argument.name,
@@ -119,6 +121,7 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
                 "const": bound.argument.const,
                 "bank": bound.bank,
                 **({"same_as": bound.argument.same_as} if bound.argument.same_as else {}),
+                **({"output": True} if bound.argument.output else {}),
             }
             for bound in kernel.arguments
         ],

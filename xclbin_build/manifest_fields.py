@@ -37,6 +37,7 @@ class Argument:
     const: bool = False
     bank: Annotated[Name | None, Nullable()] = None
     same_as: Name | None = None
+    output: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,9 @@ class KernelFields:
     engine: Annotated[Engine, Closed()] | None = None
     together: bool = False
     peers: Peers | None = None
+    free_running: bool = False
+    mailbox: Literal["in", "out", "both"] | None = None
+    auto_restart: bool = False
 
 
 @dataclass(frozen=True)

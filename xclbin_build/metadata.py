@@ -75,6 +75,10 @@ def _kernel_element(core: xml.Element, kernel: Kernel) -> None:
         interrupt="false" if kernel.free_running else "true",
         hwControlProtocol="ap_ctrl_none" if kernel.free_running else "ap_ctrl_hs",
     )  # fmt: skip
+    if kernel.mailbox:  # in XRT's words
+        element.set("mailbox", "inout" if kernel.mailbox == "both" else kernel.mailbox)
+    if kernel.auto_restart:
+        element.set("countedAutoRestart", "1")
     xml.SubElement(element, "module", name="OCL_REGION_0")
     for port in _ports(kernel):
         xml.SubElement(
@@ -173,7 +177,7 @@ def _offset(bound: BoundArgument) -> str:
 
 
 def _type(bound: BoundArgument) -> str:
-    return bound.argument.type + ("*" if bound.bank else "")
+    return bound.argument.type + ("*" if bound.bank else "&" if bound.argument.output else "")
 
 
 def _platform_words(xsa: str) -> tuple[str, str, str, str]:

@@ -1,4 +1,5 @@
-"""Mistakes in `#pragma HLS` that a C++ compiler passes over: unknown words, and names that do not exist."""
+"""Mistakes in `#pragma HLS` that a C++ compiler passes over: unknown words, and names that do not exist; with what
+structure_lint.py finds."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from .hls.pragma_table import KINDS, REQUIRED, Kind
 from .hls.source import functions_in, opening_of
 from .hls.tokens import Token, tokens
 from .includes import files_of
+from .structure_lint import mistakes
 from .trusted_path import printable
 
 _NAME = re.compile(r"[&*]*\s*([A-Za-z_]\w*)")
@@ -50,6 +52,8 @@ def check_files(files: Iterable[Path], folders: Sequence[Path] = ()) -> list[Fin
     read = {path: _tokens(path) for path in files_of(files, folders) if path.is_file()}
     words = {item.text for items in read.values() for item in items if item.kind == "word"}
     found = [finding for path, items in read.items() for finding in _check(path, items, words)]
+    structure = mistakes({printable(path): items for path, items in read.items()})
+    found += [Finding(mistake.file, mistake.line, mistake.text) for mistake in structure]
     return sorted(found, key=lambda one: (one.file, one.line))
 
 

@@ -21,7 +21,21 @@ EMULATOR = "emu"
 """The platform of a recipe that names none."""
 MAX_COMPUTE_UNITS = 60  # what XRT's connection of CUs to one OCL region allows
 _SOURCE_KEYS = ("include", "define")
-_KERNEL_KEYS = ("cores", "source", *_SOURCE_KEYS, "cu", "units", "together", "memory", "slr", *engines.KEYS)
+MAILBOXES = ("in", "out", "both")
+"""Registers of a kernel that the host reaches while it runs: arguments, results, or both."""
+_REGISTER_KEYS = ("mailbox", "auto_restart")
+_KERNEL_KEYS = (
+    "cores",
+    "source",
+    *_SOURCE_KEYS,
+    *_REGISTER_KEYS,
+    "cu",
+    "units",
+    "together",
+    "memory",
+    "slr",
+    *engines.KEYS,
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,7 @@ class KernelRecipe:
     plain kernels. `memory` gives the bank of pointer arguments, `ARGUMENT` or `UNIT.ARGUMENT` (others lie in the
     platform's first bank); `units` the names of the compute units, if not NAME_1, NAME_2, ...; `slr` the die region of
     each, for the hardware targets. `together`: the compute units of an engine share each command of one launch.
+    `mailbox`: one of MAILBOXES; `auto_restart`: the kernel runs again and again, as often as the host says.
     """
 
     name: str
@@ -45,6 +60,8 @@ class KernelRecipe:
     include: tuple[str, ...] = ()
     define: tuple[str, ...] = ()
     units: tuple[str, ...] = ()
+    mailbox: str = ""
+    auto_restart: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,11 +211,22 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
             f"{table.where}: with 'together', feature maps lie in the banks of all compute units and weights in the "
             "unit's own bank; leave out 'memory'."
         )
+    mailbox, auto_restart = table.get("mailbox", str, ""), table.get("auto_restart", bool, False)
+    if (mailbox or auto_restart) and not sources:
+        raise RecipeError(f"{table.where}: 'mailbox' and 'auto_restart' are for kernels of your own; leave them out.")
+    check_mailbox(f"{table.where}: 'mailbox'", mailbox)
     include, define = table.strings("include", kinds.FILE), table.strings("define", kinds.MACRO)
     return KernelRecipe(
         name, tuple(cores), sources, engine, cu, memory, tuple(slr), together, tuple(include), tuple(define),
-        tuple(units),
+        tuple(units), mailbox, auto_restart,
     )  # fmt: skip
+
+
+def check_mailbox(where: str, value: str) -> str:
+    """`value` if it is a mailbox, or "" for no mailbox; RecipeError for another."""
+    if value and value not in MAILBOXES:
+        raise RecipeError(f"{where}: '{value[:40]}' is not a mailbox; {did_you_mean(value, MAILBOXES)}")
+    return value
 
 
 def _sources(table: toml_table.Table) -> tuple[str, ...]:

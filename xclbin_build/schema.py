@@ -150,4 +150,3 @@ def _check_type(value: Any, kind: type, where: str) -> None:
 
 def _refused(where: str, accepted: str, value: Any) -> SchemaError:
     return SchemaError(f"'{where}' must be {accepted}, not {shown(value)}")
-

@@ -26,6 +26,8 @@ from .declaration import (
 from .errors import RecipeError
 
 FIRST_ARGUMENT = 0x10
+BEHIND_MAILBOX = 0x20
+"""Where arguments begin if XRT's registers of a mailbox and of a counter of restarts lie in front of them."""
 MAX_ARGUMENTS = 32  # cu_call::scratch of card_abi.hpp keeps one word for each
 
 # C's words for integers, in any order, without `signed` and an `int` that is not alone -> bytes.
@@ -61,6 +63,7 @@ class Argument:
     another kernel ("stream"), which has no registers.
 
     same_as: the argument whose buffer it is to be given, too; a kernel's ports each have their own.
+    output: a scalar that the kernel writes (`int& result`); the host reads its register.
     """
 
     name: str
@@ -70,12 +73,13 @@ class Argument:
     const: bool = False
     same_as: str = ""
     burst: bool = False  # hls::burst_maxi<type> instead of a pointer
+    output: bool = False
 
 
-def register_offsets(arguments: Sequence[Argument]) -> list[int]:
-    """Offset of each argument in the CU's register map, in bytes."""
+def register_offsets(arguments: Sequence[Argument], first: int = FIRST_ARGUMENT) -> list[int]:
+    """Offset of each argument in the CU's register map, in bytes; `first`: of the first of them."""
     offsets = []
-    offset = FIRST_ARGUMENT
+    offset = first
     for argument in arguments:
         offsets.append(offset)
         if argument.kind != "stream":
@@ -199,12 +203,13 @@ def _argument(
     bare = not what.stars and not what.extents
     if what.reference and bare and words[:2] == ["stream", "<"]:
         return Argument(given.name, "stream", _text_of(what.base), 0)
-    by_value = what.is_value or (what.reference and what.const and bare)
+    output = what.reference and not what.const and bare
+    by_value = what.is_value or (what.reference and bare)
     size = types.scalar_bytes(what.base) if by_value else 0
     if by_value and not size and words[0] not in (*_NUMBERS_OF_BITS, *_STREAMS, _BURSTS) and words not in _TOO_WIDE:
         size = value_bytes()  # a structure's
     if 0 < size <= MAX_VALUE_BYTES:
-        return Argument(given.name, "scalar", _text_of(what.base), size)
+        return Argument(given.name, "scalar", _text_of(what.base), size, output=output)
     raise RecipeError(f"{where} {_why_not(what, words)}")
 
 
@@ -215,7 +220,7 @@ def _why_not(what: Declarator, words: Sequence[str]) -> str:
     if what.function:
         return "is a function, which is not supported; pass a number that selects the function."
     if what.reference:
-        return "is a reference, which is not supported; pass a value, or a pointer to data in device memory."
+        return "is a reference to what no register holds; pass a pointer to data in device memory."
     if what.stars + bool(what.extents) > 1:
         return "is neither a pointer to data nor a scalar: a host cannot write addresses into device memory; pass a "\
             "pointer to the data, and offsets into it as numbers."  # fmt: skip

@@ -7,6 +7,7 @@ of all sources where it is the only one. Options of v++ that change nothing in e
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ _IGNORED_VALUED = (
     "--temp_dir", "--log_dir", "--report_dir", "-R", "--report_level", "-O", "--optimize", "-j", "--jobs",
     "--kernel_frequency", "--hls.clock", "--hls.jobs", "--input_files",
 )  # fmt: skip
+_REGISTERS = re.compile(r"\bs_axilite_(mailbox|auto_restart_counter)[ =]\s*(\w+)")
 _IGNORED = ("-g", "--debug", "-s", "--save-temps", "--no_ip_cache", "--verbose")
 
 
@@ -45,6 +47,8 @@ class Connectivity:
     sp: list[str] = field(default_factory=list)
     sc: list[str] = field(default_factory=list)
     slr: list[str] = field(default_factory=list)
+    mailbox: str = ""
+    auto_restart: bool = False
     ignored: list[str] = field(default_factory=list)
 
     def add(self, key: str, value: str) -> None:
@@ -150,8 +154,38 @@ def read_config(path: Path, into: Connectivity) -> None:
             if key not in _CONNECTIVITY:
                 raise RecipeError(f"{where}: unknown key '{key}' of [connectivity]; {did_you_mean(key, _CONNECTIVITY)}")
             into.add(key, value.strip())
-        else:
+        elif key == "pre_tcl" and any([_interface(owner, each, into, where) for each in _script(path, value.strip())]):
+            continue
+        elif not _interface(owner, f"{key}={value}", into, where):
             into.ignored.append(f"{owner + '.' if owner else ''}{key}")
+
+
+def _script(config: Path, name: str) -> list[str]:
+    """Lines of a Tcl script that runs before synthesis; of one that cannot be read none."""
+    candidates = [folder / name for folder in (Path(), config.parent)]
+    path = next((each for each in candidates if each.is_file()), None)
+    try:
+        lines = read_text(path).splitlines() if path else []
+    except DocumentError:
+        lines = []
+    return [line.strip() for line in lines if line.strip().startswith("config_interface")]
+
+
+def _interface(owner: str, entry: str, into: Connectivity, where: str) -> bool:
+    """Takes in what an entry says of the control registers of all kernels; False for another entry.
+
+    Vitis spells it `config_interface -s_axilite_mailbox both` in a script that `pre_tcl` of `[hls]` names, or
+    `syn.interface.s_axilite_mailbox=both`.
+    """
+    match = _REGISTERS.search(entry) if owner.split(".")[0] in ("hls", "syn", "") else None
+    if match is None:
+        return False
+    value = match[2].strip()
+    if match[1] == "mailbox":
+        into.mailbox = "" if value == "none" else recipes.check_mailbox(f"{where}: s_axilite_mailbox", value)
+    else:
+        into.auto_restart = value not in ("0", "false")
+    return True
 
 
 def _scan(words: Sequence[str]) -> Iterable[tuple[str, str]]:
@@ -228,6 +262,8 @@ def _recipe(
                 include=include,
                 define=define,
                 units=tuple(units[name]),
+                mailbox=connectivity.mailbox,
+                auto_restart=connectivity.auto_restart,
             )
         )
     return recipes.Recipe(

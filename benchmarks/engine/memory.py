@@ -48,9 +48,7 @@ def unblocked(region: Tensor, at: int, channels: int, pixels: int) -> Tensor:
     """int8 values (channels, pixels) of a feature map that begins in line `at` of a region."""
     lines = map_lines(pixels, channels)
     data = region[at * LINE_BYTES : (at + lines) * LINE_BYTES].view(torch.int8)
-    planes = (
-        data.view(ceil_div(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, ceil_div(pixels, 4) * 4)
-    )
+    planes = data.view(ceil_div(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, ceil_div(pixels, 4) * 4)
     return planes[:channels, :pixels]
 
 

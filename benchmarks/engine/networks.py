@@ -43,6 +43,29 @@ def darknet53() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
 
 
+class YoloTiny(nn.Module):
+    """YOLOv3-tiny (Redmon, Farhadi 2018; yolov3-tiny.cfg): boxes at two resolutions, 80 classes, three boxes a cell."""
+
+    def __init__(self, boxes: int = 3 * (5 + 80)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for inputs, outputs in ((3, 16), (16, 32), (32, 64), (64, 128)):
+            layers += [_convolution(inputs, outputs, 3), nn.MaxPool2d(2)]
+        self.fine = nn.Sequential(*layers, _convolution(128, 256, 3))
+        self.coarse = nn.Sequential(
+            nn.MaxPool2d(2), _convolution(256, 512, 3), nn.ZeroPad2d((0, 1, 0, 1)), nn.MaxPool2d(2, 1),
+            _convolution(512, 1024, 3), _convolution(1024, 256, 1),
+        )  # fmt: skip
+        self.large = nn.Sequential(_convolution(256, 512, 3), nn.Conv2d(512, boxes, 1))
+        self.up = nn.Sequential(_convolution(256, 128, 1), nn.Upsample(scale_factor=2))
+        self.small = nn.Sequential(_convolution(384, 256, 3), nn.Conv2d(256, boxes, 1))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        fine = self.fine(x)
+        coarse = self.coarse(fine)
+        return self.large(coarse), self.small(torch.cat((self.up(coarse), fine), 1))
+
+
 class _Encoder(nn.Module):
     """A layer of BERT: attention and two linear layers, each with a sum and a layer norm behind it."""
 
@@ -85,6 +108,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "inception_v3": (_torchvision("inception_v3", init_weights=False), (1, 3, 299, 299)),
     "darknet53": (darknet53, (1, 3, 256, 256)),
     "mobilenet_v2": (_torchvision("mobilenet_v2"), (1, 3, 224, 224)),
+    "yolo_v3_tiny": (YoloTiny, (1, 3, 416, 416)),
     "bert_base_128": (bert_base, (1, 128, 768)),
 }
 

@@ -22,9 +22,7 @@ def main() -> None:
     for name, example in WORKLOADS.items():
         torch.compiler.reset()
         model, inputs = example()
-        graph = fpga_dynamo.task_graph(
-            model, *inputs, granularity="op", platform="zcu102", measure=False, name=name
-        )
+        graph = fpga_dynamo.task_graph(model, *inputs, granularity="op", platform="zcu102", measure=False, name=name)
         print(save(graph, FOLDER / f"{name}.json"), f"{len(graph.tasks)} tasks")
 
 

@@ -87,8 +87,22 @@ struct ap_fixed_base {
     __AP_INLINE int to_int() const { return static_cast<int>(to_int64()); }
     __AP_INLINE unsigned to_uint() const { return static_cast<unsigned>(to_int64()); }
     __AP_INLINE operator float() const { return to_float(); }
-    __AP_INLINE explicit operator double() const { return to_double(); }
-    template <class T_, class = ap_detail::if_integer<T_>>
+    __AP_INLINE operator double() const { return to_double(); }
+    // Not explicit, as AMD's: such a number may be an array's index. No template, which compilers do not try there.
+    __AP_INLINE operator bool() const { return !(v == 0); }
+    __AP_INLINE operator char() const { return static_cast<char>(to_int64()); }
+    __AP_INLINE operator signed char() const { return static_cast<signed char>(to_int64()); }
+    __AP_INLINE operator unsigned char() const { return static_cast<unsigned char>(to_int64()); }
+    __AP_INLINE operator short() const { return static_cast<short>(to_int64()); }
+    __AP_INLINE operator unsigned short() const { return static_cast<unsigned short>(to_int64()); }
+    __AP_INLINE operator int() const { return static_cast<int>(to_int64()); }
+    __AP_INLINE operator unsigned() const { return static_cast<unsigned>(to_int64()); }
+    __AP_INLINE operator long() const { return static_cast<long>(to_int64()); }
+    __AP_INLINE operator unsigned long() const { return static_cast<unsigned long>(to_int64()); }
+    __AP_INLINE operator long long() const { return to_int64(); }
+    __AP_INLINE operator unsigned long long() const { return static_cast<unsigned long long>(to_int64()); }
+    // An enumeration's by a cast alone.
+    template <class T_, class = typename std::enable_if<std::is_enum<T_>::value>::type>
     __AP_INLINE explicit operator T_() const {
         return static_cast<T_>(to_int64());
     }

@@ -87,6 +87,9 @@ struct ap_range_ref {
     ap_detail::raw_t<W_, S_>& of;
     int high, low;
 
+    __AP_INLINE ap_range_ref(ap_detail::raw_t<W_, S_>& whole, int from, int to) : of(whole), high(from), low(to) {}
+    ap_range_ref(const ap_range_ref&) = default;
+
     __AP_INLINE ap_int_base<W_, false> get() const;
     __AP_INLINE operator ap_int_base<W_, false>() const { return get(); }
     __AP_INLINE operator unsigned long long() const;
@@ -267,9 +270,30 @@ struct ap_int_base {
 };
 
 // Masks are no constants: clang 19 crashes on one of more than 128 bits.
+namespace ap_detail {
+// The lowest n bits in the opposite order.
+template <class Bits_>
+Bits_ reversed(const Bits_& x, int n) {
+    Bits_ r(0);
+    for (int i = 0; i < n; i++)
+        if (static_cast<bool>((x >> i) & Bits_(1)))
+            r = static_cast<Bits_>(r | static_cast<Bits_>(Bits_(1) << (n - 1 - i)));
+    return r;
+}
+}  // namespace ap_detail
+
+// A range from a low place to a high one has its bits in the opposite order, as AMD's. Loops are checked without that: a
+// branch for each range would change them.
 template <int W_, bool S_>
 __AP_INLINE ap_int_base<W_, false> ap_range_ref<W_, S_>::get() const {
     typedef ap_detail::raw_t<W_, false> bits;
+#ifndef __HLS_CHECK__
+    if (high < low) {
+        ap_int_base<W_, false> r = ap_range_ref(of, low, high).get();
+        r.v = ap_detail::reversed(r.v, low - high + 1);
+        return r;
+    }
+#endif
     const int n = high - low + 1;
     bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
                         : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
@@ -285,6 +309,14 @@ template <int W_, bool S_>
 template <class T_>
 __AP_INLINE ap_range_ref<W_, S_>& ap_range_ref<W_, S_>::operator=(const T_& x) {
     typedef ap_detail::raw_t<W_, false> bits;
+#ifndef __HLS_CHECK__
+    if (high < low) {
+        ap_int_base<W_, false> wide(x);
+        wide.v = ap_detail::reversed(wide.v, low - high + 1);
+        ap_range_ref(of, low, high) = wide;
+        return *this;
+    }
+#endif
     const int n = high - low + 1;
     bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
                         : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));

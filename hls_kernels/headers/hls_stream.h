@@ -16,6 +16,10 @@
 #include "ap_utils.h"
 #include "sim/fifo.hpp"
 
+#ifdef FPGA_SEE_UNINITIALIZED
+extern "C" void fpga_check_written(const void* element, uint64_t bytes, const char* stream, const char* file, int line);
+#endif
+
 namespace hls {
 
 template <class T_, int DEPTH_ = 0>
@@ -39,7 +43,12 @@ public:
         fifo_.freed();
         return value;
     }
+#ifdef FPGA_SEE_UNINITIALIZED
+    void write(const T_& value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+        if constexpr (std::is_arithmetic<T_>::value) fpga_check_written(&value, sizeof value, fifo_.name(), file, line);
+#else
     void write(const T_& value) {
+#endif
         if (fifo_.outside()) return fifo_.write_outside(&value);
         fifo_.await_place();
         elements_.push_back(value);

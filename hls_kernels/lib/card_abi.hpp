@@ -30,7 +30,7 @@ struct cu_stream {
 };
 
 struct cu_call {
-    const uint8_t* registers;  // the CU's s_axilite map as latched at the start, CU_REGISTER_BYTES long
+    uint8_t* registers;  // as latched at the start, CU_REGISTER_BYTES long; results go there
     // Host pointer of a device address, and in *bytes how far the buffer object goes on from there; null if the address
     // lies in no buffer object.
     void* (*translate)(void* card, uint64_t address, uint64_t* bytes);

@@ -16,6 +16,13 @@ inline T_ cu_scalar(const cu_call* call, uint32_t offset) {
     return value;
 }
 
+// What the kernel has written to a scalar that it was given by reference; the host reads the register.
+// \tparam T_ Type of the value.
+template <class T_>
+inline void cu_result(cu_call* call, uint32_t offset, const T_& value) {
+    std::memcpy(call->registers + offset, static_cast<const void*>(&value), sizeof value);
+}
+
 // Host pointer of the buffer whose device address lies at `offset`; null, with the call's error set, when there is no
 // such buffer or its address is not a multiple of `alignment` bytes.
 // \tparam T_ Type of the value.

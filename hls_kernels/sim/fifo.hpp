@@ -30,6 +30,7 @@ public:
     fifo& operator=(const fifo&) = delete;
 
     void set_name(const char* name) { name_ = name; }
+    const char* name() const { return name_.c_str(); }
     // `name`: of the variable, for a stream that was given none.
     void limit(std::size_t depth, const char* name) {
         depth_ = depth;

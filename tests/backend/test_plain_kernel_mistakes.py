@@ -23,7 +23,7 @@ OUT: dict[str, Any] = {"outputs": {"out": "like a"}, "sizes": {"n": "a.numel()"}
 @pytest.mark.parametrize(
     ("top", "rules", "sentence"),
     [
-        ("axpyy", {}, "does not define 'extern \"C\" void axpyy"),
+        ("axpyy", {}, 'does not define \'extern "C" void axpyy'),
         ("axpy", {}, "argument 'y' is a pointer that the kernel may write; name it in outputs="),
         ("axpy", {"outputs": {"z": "like x"}}, "outputs= names 'z'; known: alpha, n, x, y"),
         ("axpy", {"outputs": {"x": "like y"}}, "argument 'x' is a pointer to const"),
@@ -192,7 +192,7 @@ def test_an_xclbin_without_the_kernel(tmp_path: Path) -> None:
 def test_a_card_holds_one_xclbin() -> None:
     target = replace(fpga_dynamo.target_of(recipe="emulator"), lanes=0)
     why = split.why_not(target)
-    assert why is not None and "link [kernel.split] with source = \"plain.cpp\" into it" in why
+    assert why is not None and 'link [kernel.split] with source = "plain.cpp" into it' in why
 
 
 def test_a_card_without_the_kernel_runs_the_function_on_tensors(monkeypatch: pytest.MonkeyPatch) -> None:

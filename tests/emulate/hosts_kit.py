@@ -33,9 +33,10 @@ def compile_host(name: str, folder: Path) -> Path:
     needs("inproc")
     if not HEADERS.is_file():
         pytest.skip(f"no {HEADERS}: apt-get install libxrt-dev")
-    if name != "native" and not OPENCL.is_file():
+    needs_opencl = name not in ("native", "registers")
+    if needs_opencl and not OPENCL.is_file():
         pytest.skip(f"no {OPENCL}: apt-get install opencl-headers ocl-icd-opencl-dev")
-    libraries = ["-lxrt_coreutil", "-luuid", *([] if name == "native" else ["-lOpenCL"])]
+    libraries = ["-lxrt_coreutil", "-luuid", *(["-lOpenCL"] if needs_opencl else [])]
     program, source = folder / name, HERE / f"hosts/{name}.cpp"
     options = ["-std=c++17", "-O1", f"-I{HEADERS.parents[1]}", "-pthread"]
     subprocess.run(["g++", *options, str(source), "-o", str(program), *libraries], check=True)
@@ -56,4 +57,3 @@ def emulate(route: str, *words: str | Path, folder: Path, **changes: str) -> sub
         [*COMMAND, "--route", route, "--", *map(str, words)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd=folder, env=environment(**changes),
     )  # fmt: skip
-

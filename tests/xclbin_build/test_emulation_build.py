@@ -143,9 +143,7 @@ def test_instruction_set_can_be_chosen(tmp_path: Path) -> None:
         xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "v9.xclbin", isa="x86-64-v9")
 
 
-def test_kernels_of_another_architecture(
-    tmp_path: Path, user_xclbin: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_of_another_architecture(tmp_path: Path, user_xclbin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They need its cross-compiler, and what another compiler makes is refused."""
     assert [architecture(isa) for isa in ("x86-64", "x86-64-v4+amx", "aarch64")] == ["x86_64", "x86_64", "aarch64"]
     kernels = read(user_xclbin).sections[Section.BITSTREAM]

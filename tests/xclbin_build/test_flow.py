@@ -188,6 +188,31 @@ def test_a_failure_is_a_sentence_and_a_rerun_resumes(
     assert fake.steps()[0] == step and not set(before) & set(fake.steps())
 
 
+@pytest.mark.parametrize("fault", ["error", "kill", "nothing"])
+@pytest.mark.parametrize(
+    ("platform", "board", "step"),
+    [("kv260", "kria", "bootgen"), ("kv260", "kria", "dtc"), ("zcu102", "sd", "package"), ("vck190", "sd", "package")],
+)
+def test_a_failed_package_is_a_sentence_and_a_rerun_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], platform: str, board: str,
+    step: str, fault: str,
+) -> None:  # fmt: skip
+    """Hours of linking are not lost."""
+    fake = fake_vitis.install(tmp_path / "bin", monkeypatch)
+    fake.configure(faults={step: fault})
+    recipe(tmp_path)
+    words = ["--board", f"{board}={tmp_path / board}", *(["--linux", str(linux(tmp_path))] if board == "sd" else [])]
+    assert run(tmp_path, "-q", *words, platform=platform) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and len(said.splitlines()) == 1 and step in said
+    assert "link" in fake.steps()
+    fake.forget()
+    fake.configure(faults={})
+    assert run(tmp_path, *words, platform=platform) == 0
+    assert fake.steps()[0] == step and "link" not in fake.steps()
+    assert any((tmp_path / board).iterdir())
+
+
 def test_a_lowered_clock_reaches_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

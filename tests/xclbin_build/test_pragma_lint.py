@@ -115,3 +115,53 @@ def test_a_region_that_no_card_has_is_refused(
     (tmp_path / "k.toml").write_text('[kernel.k]\nsource = "k.cpp"\nslr = ["SLR9"]\n')
     assert main(["--target", "emu", "--recipe", str(tmp_path / "k.toml"), "--platform", platform]) == 2
     assert "SLR9" in capsys.readouterr().err
+
+
+REGION = "void k(int* x) {\n#pragma HLS dataflow\n"
+STRUCTURES = {
+    "int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }": "function 'f' calls itself, and Vitis HLS has no",
+    "int f(int); int g(int n) { return f(n); } int f(int n) { return n ? g(n - 1) : 0; }": "'g' calls itself through",
+    "void sort(int a[8], int low, int high) { sort(a, low, high / 2); }": "function 'sort' calls itself",
+    "template <int N> int f(int n) { return f<N - 1>(n); }": "",
+    "constexpr int f(int n) { return n ? f(n - 1) : 0; }": "",
+    "int f(float x) { return x; } int f(int n) { return f(1.f * n); }": "",
+    "int f(vec& x) { return f(x.y); }": "",
+    "int f(int a, int b) { return f(a + b); }": "",
+    "struct s { int f(int n) { return other.f(n); } s& other; };": "",
+    f"{REGION}int t[9]; a(x, t); b(t, x); c(t, x); }}": "array 't' of a dataflow region is used by a, b, c",
+    f"{REGION}int t[9]; a(x, t); b(t, x); }}": "",
+    f"{REGION}int t[3][9]; a(x, t[0]); b(t[0], t[1]); c(t[1], x); }}": "",
+    f"{REGION}#pragma HLS stable variable=t\nint t[9]; a(x, t); b(t, x); c(t, x); }}": "",
+}
+LOOP = (
+    "void k(int* a, int n) {{ int t[256];\nfor (int i = {first}; i < {last}; i++) {{\n"
+    "#pragma HLS dependence variable=t {kind}\n{body} }} }}"
+)
+DENIED = [
+    ("1", "256", "inter false", "t[i] = t[i - 1] + a[i];", "t[i - 1] is what the iteration before has written"),
+    ("8", "n", "type=inter dependent=false", "int x = t[i - 1]; t[i] = x;", "write distance=1 dependent=true"),
+    ("8", "256", "inter false", "t[i] = t[i - 4] + a[i];", "t[i - 4] is what the iteration 4 before has written"),
+    ("0", "4", "inter false", "t[i] = t[i - 4] + a[i];", ""),
+    ("1", "256", "intra false", "t[i] = t[i - 1] + a[i];", ""),
+    ("1", "256", "inter true", "t[i] = t[i - 1] + a[i];", ""),
+    ("1", "256", "inter false", "t[i] = t[i + 1] + a[i];", ""),
+    ("1", "256", "inter false", "if (a[i]) t[i] = t[i - 1];", ""),
+    ("1", "256", "inter false", "t[a[i]] = t[i - 1];", ""),
+]
+
+
+@pytest.mark.parametrize("source", STRUCTURES)
+def test_recursion_and_shared_arrays_are_named(tmp_path: Path, source: str) -> None:
+    (tmp_path / "k.cpp").write_text(source + "\n")
+    found = [finding.text for finding in check_files([tmp_path / "k.cpp"])]
+    expected = STRUCTURES[source]
+    assert bool(found) == bool(expected) and all(expected in text for text in found[:1])
+
+
+@pytest.mark.parametrize(("first", "last", "kind", "body", "expected"), DENIED)
+def test_a_dependence_that_indices_prove_cannot_be_denied(
+    tmp_path: Path, first: str, last: str, kind: str, body: str, expected: str
+) -> None:
+    (tmp_path / "k.cpp").write_text(LOOP.format(first=first, last=last, kind=kind, body=body))
+    found = [finding.text for finding in check_files([tmp_path / "k.cpp"])]
+    assert len(found) == bool(expected) and all(expected in text for text in found)

@@ -50,8 +50,8 @@ def test_what_a_signature_means(tmp_path: Path, signature: tuple[str, list[Meani
     [
         ("hls::stream<float> s", "must be a reference to a stream"),
         ("hls::stream<ap_axiu<32, 0, 0, 0>> s", "must be a reference to a stream"),
-        ("int& n", "is a reference, which is not supported; pass a value"),
-        ("const float (&x)[16]", "is a reference, which is not supported; pass a value"),
+        ("long double& n", "is a reference to what no register holds; pass a pointer"),
+        ("const float (&x)[16]", "is a reference to what no register holds; pass a pointer"),
         ("float** rows", "pass a pointer to the data, and offsets"),
         ("float* rows[4]", "pass a pointer to the data, and offsets"),
         ("row_t* rows[4]", "pass a pointer to the data, and offsets"),

@@ -37,9 +37,9 @@ class OperatorUnit:
 
 
 @functools.cache
-def _tables(
-    
-) -> tuple[dict[str, list[tuple[float, OperatorUnit]]], dict[str, float], dict[str, float], dict[str, float]]:
+def _tables() -> tuple[
+    dict[str, list[tuple[float, OperatorUnit]]], dict[str, float], dict[str, float], dict[str, float]
+]:
     table = toml_table.load(_FILE)
     rows: dict[str, list[tuple[float, OperatorUnit]]] = {}
     for entry in table.array("unit"):

@@ -191,7 +191,14 @@ class _Marker:
             unnamed += label is None
             number = self._source.first + len(self._source.loops)
             loop = SourceLoop(
-                number, token.file, token.line, items[last].line, label, function, parent, unnamed if not label else 0,
+                number,
+                token.file,
+                token.line,
+                items[last].line,
+                label,
+                function,
+                parent,
+                unnamed if not label else 0,
                 head,
             )
             self._source.loops[number] = loop

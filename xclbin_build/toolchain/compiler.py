@@ -39,18 +39,18 @@ def find_compiler(architecture: str = "") -> Compiler:
         command = shlex.split(wanted)
         if not command or not shutil.which(command[0]):
             raise ToolchainError(f"the compiler in $CXX, '{wanted}', was not found; unset CXX or name one on PATH.")
-        return _probe(tuple(command))
+        return probe(tuple(command))
     if architecture not in ("", platform.machine()):
         cross = f"{architecture}-linux-gnu-g++"
         if shutil.which(cross):
-            return _probe((cross,))
+            return probe((cross,))
         raise ToolchainError(
             f"kernels for {architecture} need a cross-compiler, and {cross} was not found; install "
             f"g++-{architecture}-linux-gnu or set CXX."
         )
     for name in ("g++", "clang++"):
         if shutil.which(name):
-            return _probe((name,))
+            return probe((name,))
     raise ToolchainError(
         "a C++ compiler is needed to build the emulator's kernels and was not found; install g++ ('apt-get install "
         "g++', 'dnf install gcc-c++') or set CXX."
@@ -104,7 +104,8 @@ def check_written(compiler: Compiler, output: Path, architecture: str = "") -> b
     return data
 
 
-def _probe(command: tuple[str, ...]) -> Compiler:
+def probe(command: tuple[str, ...]) -> Compiler:
+    """The compiler that a command starts. Raises ToolchainError if it does not."""
     path = Path(shutil.which(command[0]) or command[0])
     return _start(command, str(path.resolve()), path.stat().st_mtime_ns)
 

@@ -16,6 +16,7 @@ from ..generate import emulation_sources, stage, stubs, user_directories
 from ..trusted_path import remove_untrusted
 from . import elf
 from . import isa as isas
+from . import uninitialized as records
 from .compiler import check_written, find_compiler
 from .ninja_file import Progress, TranslationUnit, run, write
 
@@ -34,6 +35,8 @@ SANITIZE = (
     "-fsanitize=bounds,shift,integer-divide-by-zero,vla-bound,unreachable,return",
     "-fno-sanitize-recover=bounds,shift,integer-divide-by-zero,vla-bound",
 )
+_IGNORED = "written.txt"
+_OF_EMULATOR = ("sim/", "./sim/", "lib/", "./lib/")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9+,/_:.~(){}%=@!\[\] \x80-\U0010ffff-]")
 """What no path in a ninja file or a file of dependencies can have: a link stands for a user's folder with it."""
 LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
@@ -58,6 +61,7 @@ def build(
     *,
     counting: bool = False,
     sanitize: bool = False,
+    uninitialized: bool = False,
 ) -> Emulation:
     """Compiles `design` in the user's cache, where objects that are up to date are kept.
 
@@ -65,6 +69,7 @@ def build(
     plan: the level that tiles are planned for, by default the same; see `isa.chosen`.
     counting: processes of plain kernels count their cycles.
     sanitize: plain kernels check array bounds, shifts and divisions.
+    uninitialized: plain kernels find reads of variables without a value; requires clang.
     """
     isa, plan = isas.chosen(isa, plan)
     compiler = find_compiler(isas.architecture(isa))
@@ -94,13 +99,20 @@ def build(
     }
     if sanitize:
         sources.shared["undefined.cpp"] = (LIB / "undefined.cpp").read_text()
+    clang: tuple[str, ...] = ()
+    link_flags = list(LINK_FLAGS)
+    if uninitialized:
+        clang = records.find_clang(isa).command
+        sources.shared["uninitialized.cpp"] = (LIB / "uninitialized.cpp").read_text()
+        sources.own[_IGNORED] = records.not_instrumented([*_OF_EMULATOR, f"{own}/cu_"])
+        link_flags += [f"-Wl,--wrap={name}" for name in records.WRAPPED]
     units = [TranslationUnit(name, flags) for name in _units(sources.shared)]
-    units += [
-        TranslationUnit(
-            f"{own}/{name}", [*own_flags, *macros.get(name, ()), *(_ENGINE_FLAGS if name in engines else ())]
-        )
-        for name in _units(sources.own)
-    ]
+    for name in _units(sources.own):
+        options = [*own_flags, *macros.get(name, ()), *(_ENGINE_FLAGS if name in engines else ())]
+        instrumented = bool(clang) and name in macros
+        if instrumented:
+            options = records.flags(options, f"{own}/{_IGNORED}")
+        units.append(TranslationUnit(f"{own}/{name}", options, instrumented))
     # v++ compiles each kernel by itself: what two of them call the same is not the same.
     parts = {f"{own}/kernel_{kernel.name}.o": [f"{own}/{name}" for name in stubs(kernel)] for kernel in plain}
     if len(plain) < 2:
@@ -113,7 +125,7 @@ def build(
         for name, path in folders.items():
             if name != str(path):
                 symlink(path, directory / name)
-        write(ninja, compiler.command, units, output, LINK_FLAGS, parts)
+        write(ninja, compiler.command, units, output, link_flags, parts, clang)
         try:
             edges = run(ninja, progress, keep_open=[lock])
             shared_object = check_written(compiler, directory / output, isas.architecture(isa))

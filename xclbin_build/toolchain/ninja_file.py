@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ _LINE = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
 _ERROR_LINES = 40
 _LINE_BYTES = 2000
 _SCRIPT_NAME = "compile.sh"
+_PLACES = Path(__file__).with_name("places.py")
 _SCRIPT = f"""\
 #!/bin/sh
 # Made by xclbin_build. compile.sh OUTPUT COMMAND...: runs a compiler, and passes on what it prints up to a limit.
@@ -44,10 +46,14 @@ exit "$status"
 
 @dataclass(frozen=True)
 class TranslationUnit:
-    """A translation unit, as a path in the build directory, and its compiler's flags."""
+    """A translation unit, as a path in the build directory, and its compiler's flags.
+
+    instrumented: it is compiled by `write`'s `clang`, with the lines of its checks (places.py).
+    """
 
     source: str
     flags: Sequence[str]
+    instrumented: bool = False
 
     @property
     def object(self) -> str:
@@ -61,10 +67,12 @@ def write(
     output: str,
     link_flags: Sequence[str] = (),
     parts: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    clang: Sequence[str] = (),
 ) -> None:
     """Writes the ninja file `path`: compiles the units side by side and links them to the shared object `output`.
 
     parts: objects, and the sources of the units that each is made of; others see only what these export.
+    clang: the compiler of instrumented units.
     Paths in it are relative to the directory of the file.
     """
     lines = [
@@ -92,9 +100,24 @@ def write(
             "  description = link $name",
             "",
         ]
-    for unit in units:
+    if clang:
+        places = shlex.join([sys.executable, "-I", str(_PLACES)])
         lines += [
-            f"build {ninja_path(unit.object)}: compile {ninja_path(unit.source)}",
+            f"clang = {ninja_value(shlex.join(clang))}",
+            f"places = {ninja_value(places)}",
+            "",
+            "rule instrument",
+            f"  command = sh {_SCRIPT_NAME} $out.s $clang $flags -MD -MF $out.d -MT $out -S $in -o $out.s && "
+            f"$places $out.s && sh {_SCRIPT_NAME} $out $clang -c $out.s -o $out",
+            "  description = compile $name",
+            "  depfile = $out.d",
+            "  deps = gcc",
+            "",
+        ]
+    for unit in units:
+        rule = "instrument" if unit.instrumented else "compile"
+        lines += [
+            f"build {ninja_path(unit.object)}: {rule} {ninja_path(unit.source)}",
             f"  flags = {ninja_value(shlex.join(unit.flags))}",
             f"  name = {ninja_value(Path(unit.source).name)}",
         ]

@@ -123,6 +123,8 @@ def _role(top: str, argument: Argument, roles: Mapping[str, Collection[str]]) ->
         raise OptionError(f"{where} is in {named[0]}= and in {named[1]}=; name it in one of them.")
     if argument.kind == "stream":
         raise OptionError(f"{where} is a stream to another kernel, which a call of one kernel cannot connect.")
+    if argument.output:
+        raise OptionError(f"{where} is a result in a register ({argument.type}&); have the kernel write to a pointer.")
     if argument.kind == "scalar":
         if named and named != ["sizes"]:
             raise OptionError(f"{where} is a number ({argument.type}), and {named[0]}= is for pointers.")

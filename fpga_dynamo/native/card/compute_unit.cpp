@@ -26,6 +26,14 @@ uint32_t slices_for(unsigned lanes, uint32_t wanted) {
     return std::clamp<uint32_t>(wanted, 1, std::min(of_a_lane * lanes, MAX_SLICES));
 }
 
+// Of the map up to the last argument.
+uint32_t register_bytes(const kernel_info& kernel) {
+    uint32_t end = register_file::RESULTS_CONTROL + 4;
+    for (const argument_info& argument : kernel.arguments)
+        end = std::max(end, (argument.offset + argument.bytes + 3) / 4 * 4);
+    return std::min(end, fpga::CU_REGISTER_BYTES);
+}
+
 void* translate(void* card, uint64_t address, uint64_t* bytes) {
     detail::guard* guard = suspend();
     void* host = static_cast<const address_space*>(card)->translate(address, bytes);
@@ -151,7 +159,8 @@ compute_unit::compute_unit(const kernel_info& kernel, compute_unit_info info, ke
       team_(team),
       board_(board),
       memory_(memory),
-      streams_(std::move(streams)) {
+      streams_(std::move(streams)),
+      registers_(kernel.has_mailbox, kernel.restarts, register_bytes(kernel)) {
     team_.need_stack(stack_);
 }
 
@@ -260,6 +269,7 @@ void compute_unit::perform(ert_command& command) {
         load_.fetch_sub(1, std::memory_order_relaxed);
         more = !queue_.empty();
     }
+    registers_.end_start();
     if (more) wake_.notify_one();
     if (!a.failed) return command.finish(ert_state::completed, "");
     if (a.how == outcome::cancelled) {
@@ -278,7 +288,18 @@ void compute_unit::load_code() {
     counters_ = kernel_code::counters(*copy_, kernel_.name);
 }
 
+// A kernel without lanes has registers that the host may look at; one that restarts runs until the host has it stop.
 void compute_unit::step_through(activity& a) {
+    if (kernel_.lanes || kernel_.free_running) return run_once(a);
+    registers_.begin_start(a.command.registers);
+    do {
+        registers_.begin_run(a.command.registers);
+        a.step = 0;
+        run_once(a);
+    } while (!a.failed && registers_.end_run(a.command.registers));
+}
+
+void compute_unit::run_once(activity& a) {
     volatile uint32_t refused = 0;
     if (!a.run("in begin", [&] { refused = entry_->begin(&a.call); })) return;
     if (refused) {

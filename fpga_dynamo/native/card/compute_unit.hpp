@@ -15,6 +15,7 @@
 #include "kernel_code.hpp"
 #include "kernel_thread.hpp"
 #include "lanes.hpp"
+#include "register_file.hpp"
 #include "xclbin.hpp"
 
 namespace card_model {
@@ -32,6 +33,11 @@ public:
     const std::string& name() const { return info_.name; }
     const compute_unit_info& info() const { return info_; }
     bool free_running() const { return kernel_.free_running; }
+    // Whether the host reads and writes registers while a run is under way.
+    bool has_live_registers() const { return kernel_.has_mailbox || kernel_.restarts; }
+    // Its registers as the host sees them; the offset is a multiple of 4 below CU_REGISTER_BYTES.
+    uint32_t read_register(uint32_t offset) const { return registers_.read(offset, load() > 0); }
+    void write_register(uint32_t offset, uint32_t value) { registers_.write(offset, value, load_); }
     // Starts a kernel without control registers. Nobody waits for it, so its failure is printed.
     void run_for_ever();
     // Commands that it has, for choosing the least loaded.
@@ -66,6 +72,7 @@ private:
     void load_code();  // throws error
     bool must_run_on_own_thread() const;
     void step_through(activity& a);
+    void run_once(activity& a);
     // The steps from the next one on. may_borrow: PyTorch's threads may take the place of helpers.
     void run_steps(activity& a, step_clock& clock, bool may_borrow);
     void interrupt_running(ert_command& command, ert_state as);  // with mutex_ held
@@ -83,6 +90,7 @@ private:
     const address_space& memory_;
     const std::vector<fpga::cu_stream> streams_;
 
+    register_file registers_;
     std::mutex mutex_;
     std::condition_variable wake_;
     std::deque<std::shared_ptr<ert_command>> queue_;

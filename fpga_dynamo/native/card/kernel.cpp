@@ -133,7 +133,7 @@ run::run(std::shared_ptr<kernel> kernel)
     for (const argument_info& argument : arguments) end = std::max<size_t>(end, argument.offset + argument.bytes);
     registers_.resize(end);
     buffers_.resize(arguments.size());
-    for (const argument_info& argument : arguments) set_.push_back(argument.stream);
+    for (const argument_info& argument : arguments) set_.push_back(argument.stream || argument.output);
 }
 
 run::~run() {

@@ -223,6 +223,9 @@ void xclbin::read_manifest(const std::string& user_metadata) {
         kernel.watch_buffers = !kernel.lanes;
         if (const json::value* free_running = entry.find("free_running"))
             kernel.free_running = free_running->as_bool("free_running");
+        kernel.has_mailbox = entry.find("mailbox") != nullptr;
+        if (const json::value* restarts = entry.find("auto_restart"))
+            kernel.restarts = restarts->as_bool("auto_restart");
         const auto& arguments = entry.at("args").as_array("args");
         kernel.arguments.resize(arguments.size());
         for (const json::value& argument : arguments) {
@@ -236,6 +239,7 @@ void xclbin::read_manifest(const std::string& user_metadata) {
             info.global = argument.at("kind").as_string("argument kind") == "global";
             info.stream = argument.at("kind").as_string("argument kind") == "stream";
             if (info.stream) continue;
+            if (const json::value* output = argument.find("output")) info.output = output->as_bool("output");
             if (bytes < 1 || bytes > 64 || offset < 0x10 || offset + bytes > 4096 || (info.global && bytes != 8))
                 fail("argument '" + info.name + "' of kernel '" + kernel.name + "' lies outside the register map");
             info.offset = static_cast<uint32_t>(offset);

@@ -27,6 +27,7 @@ struct argument_info {
     bool stream = false;  // to or from another compute unit; without registers. Otherwise a scalar
     uint32_t offset = 0;  // in the register map
     uint32_t bytes = 0;   // in the register map
+    bool output = false;  // a scalar that the kernel writes: the host need not give one
 };
 
 struct compute_unit_info {
@@ -42,6 +43,8 @@ struct kernel_info {
     // Whether the ends of its buffers are looked at after each run. Of a sequencer the commands are checked before it.
     bool watch_buffers = false;
     bool free_running = false;  // without control registers: runs from the load of the xclbin on, again and again
+    bool has_mailbox = false;   // the host exchanges arguments and results with it while it runs
+    bool restarts = false;      // it runs again until the host has it stop
     std::vector<argument_info> arguments;
     std::vector<compute_unit_info> compute_units;
 

@@ -156,9 +156,13 @@ xclBufferHandle xclImportBO(xclDeviceHandle handle, xclBufferExportHandle file, 
     return buffer == hal_card::NO_BUFFER ? XRT_NULL_BO : buffer;
 }
 
-// A process has no streams, and reaches registers through runs.
-int xclRegWrite(xclDeviceHandle, uint32_t, uint32_t, uint32_t) { return -EOPNOTSUPP; }
-int xclRegRead(xclDeviceHandle, uint32_t, uint32_t, uint32_t*) { return -EOPNOTSUPP; }
+int xclRegWrite(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t value) {
+    return of(handle).write_register(unit, offset, value);
+}
+int xclRegRead(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t* value) {
+    return of(handle).read_register(unit, offset, *value);
+}
+// A process has no streams, and reaches registers by the number of their unit.
 size_t xclWrite(xclDeviceHandle, xclAddressSpace, uint64_t, const void*, size_t) { return static_cast<size_t>(-1); }
 size_t xclRead(xclDeviceHandle, xclAddressSpace, uint64_t, void*, size_t) { return static_cast<size_t>(-1); }
 ssize_t xclUnmgdPwrite(xclDeviceHandle, unsigned, const void*, size_t, uint64_t) { return -1; }

@@ -293,6 +293,31 @@ int hal_card::start(const std::shared_ptr<buffer_object>& shared) {
     return 0;
 }
 
+// Null, with the sentence set, for what is no register.
+compute_unit* hal_card::unit_of(unsigned unit, uint32_t offset) const {
+    std::lock_guard lock(mutex_);
+    if (unit < units_.size() && offset < fpga::CU_REGISTER_BYTES && offset % 4 == 0) return units_[unit];
+    set_last_error("compute unit " + std::to_string(unit) + " of the loaded xclbin has no register at offset " +
+                   std::to_string(offset));
+    return nullptr;
+}
+
+int hal_card::read_register(unsigned unit, uint32_t offset, uint32_t& value) const {
+    const compute_unit* own = unit_of(unit, offset);
+    if (!own) return -EINVAL;
+    value = own->read_register(offset);
+    return 0;
+}
+
+int hal_card::write_register(unsigned unit, uint32_t offset, uint32_t value) const {
+    compute_unit* own = unit_of(unit, offset);
+    if (!own) return -EINVAL;
+    if (offset == card_model::register_file::CONTROL)
+        return refuse(-EOPNOTSUPP, "the emulator starts compute units by runs; use xrt::run, not the control register");
+    own->write_register(offset, value);
+    return 0;
+}
+
 void hal_card::ended(ert_packet* packet, ert_cmd_state state) {
     ends& all = ends::instance();
     {

@@ -58,12 +58,17 @@ public:
     // Why the command in this memory ended in an error; empty if it did not.
     std::string error_of(const void* packet) const;
 
+    // A register of a compute unit, by XRT's index of the unit. Starts go through commands alone.
+    int read_register(unsigned unit, uint32_t offset, uint32_t& value) const;
+    int write_register(unsigned unit, uint32_t offset, uint32_t value) const;
+
     card_model::card& card() { return *card_; }
 
 private:
     explicit hal_card(unsigned index) : card_(card_model::card::open(index)) {}
     int start(const std::shared_ptr<buffer_object>& shared);
     std::shared_ptr<buffer_object> started(const void* packet) const;  // null if none is
+    card_model::compute_unit* unit_of(unsigned unit, uint32_t offset) const;
     int abort(const ert_abort_cmd& request) const;
     card_model::compute_unit* choose(const ert_start_kernel_cmd& packet) const;
     static void ended(ert_packet* packet, ert_cmd_state state);

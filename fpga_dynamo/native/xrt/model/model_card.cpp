@@ -65,6 +65,9 @@ hardware described_by(const std::string& xml) {
             kernels.back().name = attribute(element, "name");
             kernels.back().lanes = true;  // one without has a single slice
             kernels.back().free_running = attribute(element, "hwControlProtocol") == "ap_ctrl_none";
+            kernels.back().has_mailbox = !attribute(element, "mailbox").empty();
+            kernels.back().restarts = !attribute(element, "countedAutoRestart").empty();
+            kernels.back().lanes = !(kernels.back().has_mailbox || kernels.back().restarts);
         } else if (element.rfind("arg ", 0) == 0 && !kernels.empty()) {
             const auto number = [&](const char* name) {
                 return static_cast<uint32_t>(std::strtoul(attribute(element, name).c_str(), nullptr, 0));
@@ -190,11 +193,19 @@ std::string memory::describe(const void* host) const {
 void register_unit::write(uint32_t offset, const void* data, size_t bytes) {
     if (offset + bytes > registers_.size()) return;
     std::memcpy(registers_.data() + offset, data, bytes);
+    if (unit_.has_live_registers())
+        for (uint32_t at = std::max(offset, fpga::CU_ARGUMENTS); at + 4 <= offset + bytes; at += 4) {
+            uint32_t value = 0;
+            std::memcpy(&value, registers_.data() + at, sizeof value);
+            if (at < fpga::CU_REGISTER_BYTES) unit_.write_register(at, value);
+        }
     if (offset == 0 && bytes >= 4 && (registers_[0] & BUSY)) start();
 }
 
 uint32_t register_unit::read(uint32_t offset) {
     if (offset != 0) {
+        if (unit_.has_live_registers() && offset % 4 == 0 && offset < fpga::CU_REGISTER_BYTES)
+            return unit_.read_register(offset);
         uint32_t value = 0;
         if (offset + sizeof value <= registers_.size()) std::memcpy(&value, registers_.data() + offset, sizeof value);
         return value;
@@ -213,6 +224,8 @@ void register_unit::start() {
     registers_[0] = 0;
     command->add_callback([this, run, one = command.get()](ert_state state) {
         note(run, *one, state);
+        std::memcpy(registers_.data() + fpga::CU_ARGUMENTS, one->registers + fpga::CU_ARGUMENTS,
+                    fpga::CU_REGISTER_BYTES - fpga::CU_ARGUMENTS);  // with the kernel's results
         over_.store(true, std::memory_order_release);
     });
     over_.store(false);
