@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from fpga_dynamo.runtime.drivers.remote.driver import RemoteDriver
+from tests import native_build
 from tests.driver.xrt_kit import ROOT, environment
 
 TOKEN = "0123456789abcdef0123456789abcdef"
+KINDS = ("python", "native")
 WITHOUT_TORCH = (
     "import sys; sys.modules['torch'] = None\n"
     "from fpga_dynamo.tools.cli import main; sys.exit(main(['card-server', *sys.argv[1:]]))"
@@ -49,6 +55,20 @@ class Served:
         self.process.wait(60)
 
 
+def native_server() -> Path:
+    """The server in C++; skips the test where it cannot be built."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    folder = native_build.ROOT / "build" / "card-server"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:  # of processes that run tests at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        options = ("-DFPGA_DYNAMO_PYTHON=OFF", "-DFPGA_DYNAMO_XRT=OFF", "-DFPGA_DYNAMO_CARD_SERVER=ON")
+        native_build.configure(folder, *options, "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
+        native_build.build(folder, "card-server")
+    return folder / "card-server"
+
+
 def write_token(folder: Path, content: str = TOKEN, name: str = "token") -> Path:
     """A token file that nobody else can read."""
     path = folder / name
@@ -59,16 +79,25 @@ def write_token(folder: Path, content: str = TOKEN, name: str = "token") -> Path
 
 @contextlib.contextmanager
 def serving(
-    folder: Path, *options: str, port: int = 0, driver: str = "emulated", prefix: Sequence[str] = (), host: str = ""
+    folder: Path,
+    *options: str,
+    port: int = 0,
+    driver: str = "emulated",
+    prefix: Sequence[str] = (),
+    host: str = "",
+    kind: str = "python",
 ) -> Iterator[Served]:
-    """A server in a process of its own, until the end of the block, when it must end by itself."""
+    """A server in a process of its own, until the end of the block, when it must end by itself.
+
+    kind: "python", or "native" for that in C++.
+    """
     token_file = folder / "token"
     if not token_file.exists():
         write_token(folder)
     log = folder / "server.log"
-    command = [*prefix, sys.executable, "-c", WITHOUT_TORCH, "--listen", f"{host or '127.0.0.1'}:{port}"]
-    kind = {"emulated": "emulated", "pyxrt": "pyxrt"}.get(driver, "xrt")
-    command += ["--token-file", str(token_file), "--driver", kind, *options]
+    program = [str(native_server())] if kind == "native" else [sys.executable, "-c", WITHOUT_TORCH]
+    command = [*prefix, *program, "--listen", f"{host or '127.0.0.1'}:{port}", "--token-file", str(token_file)]
+    command += ["--driver", {"emulated": "emulated", "pyxrt": "pyxrt"}.get(driver, "xrt"), *options]
     with log.open("ab") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,

@@ -21,10 +21,10 @@ def test_conformance(driver: str, tmp_path: Path) -> None:
     _conform(driver, tmp_path)
 
 
-@pytest.mark.parametrize("driver", ["emulated", "inproc"])
-def test_conformance_over_a_network(driver: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("driver", "kind"), [("emulated", "python"), ("emulated", "native"), ("inproc", "python")])
+def test_conformance_over_a_network(driver: str, kind: str, tmp_path: Path) -> None:
     needs(driver)
-    with serving(tmp_path, driver=driver) as server:
+    with serving(tmp_path, driver=driver, kind=kind) as server:
         _conform(server.driver, tmp_path)
 
 
