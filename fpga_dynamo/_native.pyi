@@ -331,7 +331,16 @@ EXPORTED_MODEL_API: int
 class exported_model:
     """An exported model that is open (`fpga_dynamo.load`). A tensor is (dtype, shape, strides, address)."""
 
-    def __init__(self, directory: str, *, device: int, timeout_ms: int, check_weights: bool) -> None: ...
+    def __init__(
+        self,
+        directory: str,
+        *,
+        device: int,
+        timeout_ms: int,
+        check_weights: bool,
+        through: Callable[[str], object] | None = None,
+    ) -> None:
+        """through: makes a `DriverDevice` of an xclbin's path, for a card that the library has no driver of."""
     @property
     def inputs(self) -> list[tuple[str, str, list[int], list[int]]]:
         """Name, dtype, shape and strides of each; -1 changes from call to call."""

@@ -1,0 +1,42 @@
+"""The server in C++ under the compiler's sanitizers: forged requests, clients that vanish, the suite of drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.card_server.card_server_kit import Served, serving
+from tests.card_server.test_forged_frames import (
+    RAW,
+    test_bytes_of_strangers as bytes_of_strangers,
+    test_mutated_requests_of_a_client_with_the_token,
+    test_strangers_get_no_operation,
+)
+from tests.card_server.test_refusals import test_a_client_that_vanishes_leaves_nothing
+from tests.driver.test_conformance import conform
+from tests.marks import EXTENDED
+
+pytestmark = [*EXTENDED]
+__all__ = [
+    "test_a_client_that_vanishes_leaves_nothing",
+    "test_mutated_requests_of_a_client_with_the_token",
+    "test_strangers_get_no_operation",
+]  # which run here with the server below
+
+
+@pytest.fixture(scope="module", params=["native:address,undefined", "native:thread"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("server"), "--memory", "256", kind=request.param) as running:
+        yield running
+
+
+def test_all_bytes_of_strangers(server: Served) -> None:
+    for number in range(len(RAW)):
+        bytes_of_strangers(server, number)
+
+
+def test_conformance(server: Served, tmp_path: Path) -> None:
+    """Without the kernels that misbehave: a sanitizer ends a process that asks for too much memory."""
+    conform(server.driver, tmp_path, ["conformance.py"])
