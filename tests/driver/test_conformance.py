@@ -30,8 +30,8 @@ def test_conformance_over_a_network(driver: str, kind: str, tmp_path: Path) -> N
         conform(server.driver, tmp_path)
 
 
-def conform(driver: str, tmp_path: Path, names: Sequence[str] = FILES) -> None:
-    """Runs files of the suite in a process of their own."""
-    files = [str(HERE / name) for name in names]
+def conform(driver: str, tmp_path: Path, names: Sequence[str] = FILES, *options: str) -> None:
+    """Runs files of the suite in a process of their own, with pytest's options."""
+    files = [*(str(HERE / name) for name in names), *options]
     code, output = run_apart(["-c", WITHOUT_TORCH + RUN, *files], driver, tmp_path)
     assert code == 0, output[-6000:]

@@ -76,11 +76,11 @@ void check_version(const value& hello) {
 }  // namespace
 
 void server::serve(int listener, const std::atomic<bool>& stop) {
+    threads_ = 1;
+    std::thread([this, &stop] { watch(stop); }).detach();
     while (!stop) {
         pollfd news{listener, POLLIN, 0};
-        const int ready = poll(&news, 1, LOOK_MS);
-        look();
-        if (ready <= 0) continue;
+        if (poll(&news, 1, LOOK_MS) <= 0) continue;
         const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
         if (socket < 0) {  // of descriptors there may be none for a while
             if (errno != EINTR && errno != ECONNABORTED) std::this_thread::sleep_for(std::chrono::milliseconds(LOOK_MS));
@@ -256,6 +256,15 @@ std::string server::status() {
         .number("bytes", cards_.used())
         .number("kept_bytes", cards_.kept.bytes())
         .str();
+}
+
+void server::watch(const std::atomic<bool>& stop) {
+    while (!stop) {
+        look();
+        std::this_thread::sleep_for(std::chrono::milliseconds(LOOK_MS));
+    }
+    std::lock_guard lock(mutex_);
+    --threads_;
 }
 
 // Closes sessions whose client has gone while one of their requests is under way, and ends what they left.

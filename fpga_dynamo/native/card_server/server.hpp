@@ -38,6 +38,7 @@ private:
     void answer_all(connection& one, client& asker);
     answer answer_one(const std::string& head, const view& payload, client& asker);
     std::string status();
+    void watch(const std::atomic<bool>& stop);
     void look();
 
     cards& cards_;
@@ -47,7 +48,7 @@ private:
     std::map<std::string, std::shared_ptr<client>> clients_;
     std::set<std::shared_ptr<connection>> connections_;
     std::vector<std::shared_ptr<client>> leaving_;  // whose requests are still under way
-    unsigned threads_ = 0;
+    unsigned threads_ = 0;  // that use this object
 };
 
 }  // namespace card_server
