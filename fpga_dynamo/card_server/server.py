@@ -238,7 +238,10 @@ class CardServer:
 
 def _failure(kind: str, error: BaseException) -> dict[str, Any]:
     text = str(error) or "there is no memory left"
-    return {"error": kind, "text": text if kind != card_protocol.INTERNAL_ERROR else f"the server failed with {type(error).__name__}"}
+    return {
+        "error": kind,
+        "text": text if kind != card_protocol.INTERNAL_ERROR else f"the server failed with {type(error).__name__}",
+    }
 
 
 def _aligned(nbytes: int) -> Any:

@@ -97,7 +97,9 @@ class Session:
             "discard": self._discard,
             "start": self._execute,
             "execute": self._execute,
-            "wait": lambda fields, _: self._run(fields).wait(max(fields.number("timeout_ms", card_protocol.MOST_TIMEOUT_MS), 1)),
+            "wait": lambda fields, _: self._run(fields).wait(
+                max(fields.number("timeout_ms", card_protocol.MOST_TIMEOUT_MS), 1)
+            ),
             "state": lambda fields, _: self._run(fields).answer(),
             "abort": lambda fields, _: self._run(fields).abort(),
         }
@@ -139,7 +141,9 @@ class Session:
             if self.closed:
                 raise DeviceError("the session has ended")
             if number in self._objects or len(self._objects) >= card_protocol.MOST_OBJECTS:
-                raise DeviceError(f"a session has at most {card_protocol.MOST_OBJECTS} objects, each with a number of its own")
+                raise DeviceError(
+                    f"a session has at most {card_protocol.MOST_OBJECTS} objects, each with a number of its own"
+                )
             self._objects[number] = made
 
     def _find(self, fields: Fields, name: str, kind: type[Any]) -> Any:

@@ -73,7 +73,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("g++ is not installed")
     folder = exported(tmp_path_factory.mktemp("plain"))
     files = [str(path) for name in ("card", "card_server") for path in folder.glob(f"runtime/{name}/*.cpp")]
-    command = ["g++", "-std=c++17", "-O1", "-pthread", "-Iruntime/card", "-Iruntime/card_server", *files, "-ldl"]
+    command = ["g++", "-std=c++17", "-O0", "-pthread", "-Iruntime/card", "-Iruntime/card_server", *files, "-ldl"]
     path = {"PATH": os.environ["PATH"]}
     subprocess.run([*command, "-o", "card-server"], cwd=folder, env=path, check=True)
     return folder / "card-server"

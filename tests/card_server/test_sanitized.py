@@ -48,6 +48,10 @@ def test_a_client_that_vanishes(server: Served, how: str) -> None:
 def test_conformance(kind: str, tmp_path: Path) -> None:
     """Without the kernels that misbehave: a sanitizer ends a process that asks for too much memory."""
     # ThreadSanitizer does not deliver the signal that ends a kernel which hangs.
-    chosen = ("-k", "many_threads or two_runs or adds or transfer or execute_io_moves or goes_on") if "thread" in kind else ()
+    chosen = (
+        ("-k", "many_threads or two_runs or adds or transfer or execute_io_moves or goes_on")
+        if "thread" in kind
+        else ()
+    )
     with serving(tmp_path, kind=kind) as server:
         conform(server.driver, tmp_path, ["conformance.py"], *chosen)

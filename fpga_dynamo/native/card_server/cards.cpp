@@ -28,8 +28,12 @@ void check_units(const std::string& bytes, const std::string& name) {
 
 cards::cards(std::unique_ptr<card_driver> from, const limits& allowed, std::unique_ptr<offered_xclbin> own,
              bool only_offered)
-    : driver(std::move(from)), most(allowed), kept(allowed.kept_bytes), offered(std::move(own)),
-      count_(driver->count()), only_offered_(only_offered) {}
+    : driver(std::move(from)),
+      most(allowed),
+      kept(allowed.kept_bytes),
+      offered(std::move(own)),
+      count_(driver->count()),
+      only_offered_(only_offered) {}
 
 std::shared_ptr<served_card> cards::open(uint64_t index) const {
     if (index >= count_)

@@ -15,15 +15,14 @@ namespace card_server {
 class memory_block {
 public:
     explicit memory_block(size_t bytes) : bytes_(bytes) {
-        data_ = static_cast<uint8_t*>(std::calloc(bytes + ALIGNMENT, 1));  // large ones take up room once they are touched
+        data_ =
+            static_cast<uint8_t*>(std::calloc(bytes + ALIGNMENT, 1));  // large ones take up room once they are touched
         if (!data_) throw std::bad_alloc();
     }
     ~memory_block() { std::free(data_); }
     memory_block(const memory_block&) = delete;
     memory_block& operator=(const memory_block&) = delete;
-    uint8_t* data() const {
-        return data_ + (ALIGNMENT - reinterpret_cast<uintptr_t>(data_) % ALIGNMENT) % ALIGNMENT;
-    }
+    uint8_t* data() const { return data_ + (ALIGNMENT - reinterpret_cast<uintptr_t>(data_) % ALIGNMENT) % ALIGNMENT; }
     size_t bytes() const { return bytes_; }
 
 private:

@@ -38,8 +38,8 @@ constexpr size_t LEAST_TOKEN = 16, MOST_TOKEN = 4096, NONCE_BYTES = 32;
 constexpr uint64_t MOST_BYTES = (uint64_t{1} << 48) - 1;  // and offset
 constexpr size_t MOST_TEXT = 4096, DIGEST_CHARACTERS = 64;
 constexpr uint64_t MOST_TIMEOUT_MS = uint64_t{1} << 31;
-constexpr uint64_t MOST_INDEX = uint64_t{1} << 31;      // of a card, and of a memory group
-constexpr uint64_t MOST_ARGUMENT = uint64_t{1} << 16;   // of a kernel
+constexpr uint64_t MOST_INDEX = uint64_t{1} << 31;            // of a card, and of a memory group
+constexpr uint64_t MOST_ARGUMENT = uint64_t{1} << 16;         // of a kernel
 constexpr size_t MOST_OBJECTS = 1u << 16, MOST_UPLOADS = 16;  // of a session
 
 // Kinds of errors
@@ -52,8 +52,9 @@ constexpr char DEVICE_ERROR[] = "device", MEMORY_ERROR[] = "memory", XCLBIN_ERRO
 constexpr char NORMAL[] = "normal", DEVICE_ONLY[] = "device_only";
 
 // Operations of a client who has proved the token.
-#define CARD_OPERATIONS(X)                                                                                            \
-    X(status) X(free) X(open) X(load) X(put) X(fetch) X(xclbin_uuid) X(info) X(memory) X(kernel) X(group) X(bo)       \
-    X(address) X(write) X(place) X(read) X(copy) X(populate) X(discard) X(start) X(execute) X(wait) X(state) X(abort)
+#define CARD_OPERATIONS(X)                                                                                       \
+    X(status)                                                                                                    \
+    X(free) X(open) X(load) X(put) X(fetch) X(xclbin_uuid) X(info) X(memory) X(kernel) X(group) X(bo) X(address) \
+        X(write) X(place) X(read) X(copy) X(populate) X(discard) X(start) X(execute) X(wait) X(state) X(abort)
 
 }  // namespace card_protocol

@@ -14,7 +14,8 @@ namespace card_server {
 
 // value: a number, ["float", hexadecimal notation of C], or ["bytes", hexadecimal digits]; it has to fit into `bytes`.
 // title: of the argument, for messages. Throws card_model::error.
-inline std::vector<uint8_t> scalar_bytes(const card_model::json::value& value, uint64_t bytes, const std::string& title) {
+inline std::vector<uint8_t> scalar_bytes(const card_model::json::value& value, uint64_t bytes,
+                                         const std::string& title) {
     using type = card_model::json::value::type;
     constexpr uint64_t MOST = 64, MOST_NUMBER = 8;
     const auto refuse = [&](const std::string& why) { throw card_model::error(title + why); };

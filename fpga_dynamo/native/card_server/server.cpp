@@ -83,7 +83,8 @@ void server::serve(int listener, const std::atomic<bool>& stop) {
         if (poll(&news, 1, LOOK_MS) <= 0) continue;
         const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
         if (socket < 0) {  // of descriptors there may be none for a while
-            if (errno != EINTR && errno != ECONNABORTED) std::this_thread::sleep_for(std::chrono::milliseconds(LOOK_MS));
+            if (errno != EINTR && errno != ECONNABORTED)
+                std::this_thread::sleep_for(std::chrono::milliseconds(LOOK_MS));
             continue;
         }
         const auto made = std::make_shared<connection>(socket);

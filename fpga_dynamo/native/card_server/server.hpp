@@ -48,7 +48,7 @@ private:
     std::map<std::string, std::shared_ptr<client>> clients_;
     std::set<std::shared_ptr<connection>> connections_;
     std::vector<std::shared_ptr<client>> leaving_;  // whose requests are still under way
-    unsigned threads_ = 0;  // that use this object
+    unsigned threads_ = 0;                          // that use this object
 };
 
 }  // namespace card_server

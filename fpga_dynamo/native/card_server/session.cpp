@@ -34,8 +34,8 @@ answer missing() { return {json_object().flag("missing", true).str()}; }
 
 void session::buffer::check(uint64_t count, uint64_t offset) const {
     if (offset > bytes || count > bytes - offset)
-        throw error(std::to_string(count) + " bytes at offset " + std::to_string(offset) +
-                    " lie outside a buffer of " + std::to_string(bytes) + " bytes");
+        throw error(std::to_string(count) + " bytes at offset " + std::to_string(offset) + " lie outside a buffer of " +
+                    std::to_string(bytes) + " bytes");
 }
 
 answer session::request(const fields::value& head, const view& payload) {
@@ -50,8 +50,8 @@ answer session::request(const fields::value& head, const view& payload) {
         case operation::status:  // which the server answers itself
         case operation::free: return {};
         case operation::open:
-            add(given.number("id"), std::make_shared<device>(
-                                        device{given.number("index"), cards_.open(given.number("index"))}));
+            add(given.number("id"),
+                std::make_shared<device>(device{given.number("index"), cards_.open(given.number("index"))}));
             return {};
         case operation::load: return load(given);
         case operation::put: return put(given, payload);
@@ -135,8 +135,7 @@ std::shared_ptr<Object> session::find(const fields& given, const char* name) {
     std::lock_guard lock(mutex_);
     const auto found = objects_.find(number);
     const auto* held = found == objects_.end() ? nullptr : std::get_if<std::shared_ptr<Object>>(&found->second);
-    if (!held)
-        throw error("field '" + std::string(name) + "' of a request names no " + name + " of this session");
+    if (!held) throw error("field '" + std::string(name) + "' of a request names no " + name + " of this session");
     return *held;
 }
 

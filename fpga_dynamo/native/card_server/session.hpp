@@ -59,7 +59,9 @@ private:
     template <typename Object>
     std::shared_ptr<Object> find(const fields& given, const char* name);
     std::shared_ptr<device> device_of(const fields& given) { return find<device>(given, "device"); }
-    std::shared_ptr<buffer> buffer_of(const fields& given, const char* name = "bo") { return find<buffer>(given, name); }
+    std::shared_ptr<buffer> buffer_of(const fields& given, const char* name = "bo") {
+        return find<buffer>(given, name);
+    }
     void add(uint64_t number, object made);
     void free(const std::vector<uint64_t>& numbers);
 

@@ -27,7 +27,7 @@ std::string weak_folder(const std::string& path) {
     std::string folder = real ? real.get() : path;
     while (folder.size() > 1) {
         folder.resize(folder.rfind('/'));
-        struct stat status {};
+        struct stat status{};
         const std::string name = folder.empty() ? "/" : folder;
         if (stat(name.c_str(), &status) != 0) return name;
         const bool sticky = status.st_mode & S_ISVTX;  // nobody replaces files of others there
@@ -42,7 +42,7 @@ std::string read_private(const std::string& path, const std::string& what) {
     const std::string where = what + " " + path;
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) throw std::runtime_error(where + " cannot be read: " + std::strerror(errno) + MAKE);
-    struct stat status {};
+    struct stat status{};
     fstat(file, &status);
     std::string content(1 << 16, '\0');
     const ssize_t bytes = S_ISREG(status.st_mode) ? read(file, content.data(), content.size()) : -1;

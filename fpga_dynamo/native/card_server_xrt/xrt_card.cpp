@@ -23,10 +23,23 @@ constexpr uint64_t RECORD_BYTES = 64;  // of the status record at an arena's beg
 constexpr auto PATIENCE = std::chrono::seconds(3);  // with a card that is asked to end a run
 constexpr auto SLICE = milliseconds(100);           // of a wait: XRT's time-outs start again when another run ends
 
-struct opened_kernel {
-    shared_state card;
-    unsigned load;  // of the card, which its xclbin came with
-    card_model::kernel_info info;
+struct opened_kernel : closable {
+    // With the card's mutex held.
+    opened_kernel(shared_state of, card_model::kernel_info about, xrt::kernel made)
+        : card(std::move(of)), load(card->loads), info(std::move(about)), object(std::move(made)) {
+        card->opened.insert(this);
+    }
+    ~opened_kernel() {
+        std::lock_guard lock(card->mutex);
+        card->opened.erase(this);
+    }
+    opened_kernel(const opened_kernel&) = delete;
+    opened_kernel& operator=(const opened_kernel&) = delete;
+    void close() override { object = {}; }
+
+    const shared_state card;
+    const unsigned load;  // of the card, which its xclbin came with
+    const card_model::kernel_info info;
     xrt::kernel object;
 
     void check_loaded() const {
@@ -43,14 +56,21 @@ struct opened_kernel {
     }
 };
 
-class xrt_run : public served_run {
+class xrt_run : public served_run, public closable {
 public:
     explicit xrt_run(std::shared_ptr<const opened_kernel> kernel)
-        : kernel_(std::move(kernel)), object_(translated("a run", [&] { return xrt::run(kernel_->object); })),
-          buffers_(kernel_->info.arguments.size()), set_(kernel_->info.arguments.size()) {}
+        : kernel_(std::move(kernel)),
+          object_(translated("a run", [&] { return xrt::run(kernel_->object); })),
+          buffers_(kernel_->info.arguments.size()),
+          set_(kernel_->info.arguments.size()) {
+        std::lock_guard lock(kernel_->card->mutex);
+        kernel_->card->opened.insert(this);
+    }
     ~xrt_run() override {
         std::lock_guard lock(kernel_->card->mutex);
-        if (kernel_->card->started.erase(this) && !is_end(now())) kernel_->card->abandoned.push_back({object_, buffers_});
+        kernel_->card->opened.erase(this);
+        if (kernel_->card->started.erase(this) && !is_end(now()))
+            kernel_->card->abandoned.push_back({object_, buffers_});
     }
 
     void set_buffer(uint32_t index, served_buffer& value) override {
@@ -72,7 +92,8 @@ public:
         for (uint32_t i = 0; i < set_.size(); ++i)
             if (!set_[i] && !kernel_->info.arguments[i].stream) throw card_model::error(title(i) + " has not been set");
         const std::string who = "this run of kernel '" + kernel_->info.name + "'";
-        if (started_ && !is_end(state())) throw card_model::error(who + " is under way already; wait for it, or make another");
+        if (started_ && !is_end(state()))
+            throw card_model::error(who + " is under way already; wait for it, or make another");
         finish();
         translated(who, [&] {
             std::lock_guard lock(kernel_->card->mutex);
@@ -119,7 +140,10 @@ public:
         // The emulator as XRT's driver knows why.
         using function = const char* (*)(void*, const void*);
         static const auto error_of = reinterpret_cast<function>(dlsym(RTLD_DEFAULT, "fpga_dynamo_error_of"));
-        return error_of ? error_of(static_cast<xclDeviceHandle>(kernel_->card->device), object_.get_ert_packet()) : "";
+        std::lock_guard lock(object_mutex_);
+        return error_of && object_
+                   ? error_of(static_cast<xclDeviceHandle>(kernel_->card->device), object_.get_ert_packet())
+                   : "";
     }
     ert_state execute(served_buffer& memory, const std::vector<transfer>& inputs, const std::vector<transfer>& outputs,
                       unsigned timeout_ms, bool reads_status) override {
@@ -146,7 +170,18 @@ private:
         return "argument " + std::to_string(index) + " ('" + kernel_->argument(index).name + "') of kernel '" +
                kernel_->info.name + "'";
     }
-    ert_state now() const { return static_cast<ert_state>(object_.state()); }
+    ert_state now() const {
+        std::lock_guard lock(object_mutex_);
+        return object_ ? static_cast<ert_state>(object_.state()) : closed_;
+    }
+    void close() override {
+        kernel_->card->started.erase(this);
+        const ert_state last = now();
+        std::lock_guard lock(object_mutex_);
+        closed_ = last;
+        object_ = {};
+        buffers_.clear();
+    }
     // Tells XRT that the run has ended, without which it refuses to start it again.
     void finish() {
         std::lock_guard lock(kernel_->card->mutex);
@@ -156,7 +191,9 @@ private:
     }
 
     const std::shared_ptr<const opened_kernel> kernel_;
+    mutable std::mutex object_mutex_;
     xrt::run object_;
+    ert_state closed_{};            // the state that it had when another xclbin was loaded
     std::vector<xrt::bo> buffers_;  // by argument
     std::vector<bool> set_;
     std::atomic<bool> started_{false};
@@ -172,9 +209,8 @@ public:
         if (!wanted.global)
             throw error("argument " + std::to_string(argument) + " ('" + wanted.name + "') of kernel '" +
                         kernel_->info.name + "' is a scalar and lies in no memory group");
-        return static_cast<uint32_t>(translated("a memory group", [&] {
-            return kernel_->object.group_id(static_cast<int>(argument));
-        }));
+        return static_cast<uint32_t>(
+            translated("a memory group", [&] { return kernel_->object.group_id(static_cast<int>(argument)); }));
     }
     std::pair<std::string, uint64_t> scalar(uint32_t argument) override {
         const card_model::argument_info& wanted = kernel_->argument(argument);
@@ -205,9 +241,9 @@ public:
         if (state_->busy())
             throw error("card " + std::to_string(state_->index) + " cannot load xclbin '" + name +
                         "' while a run is under way; wait for it first");
-        translated("card " + std::to_string(state_->index) + " rejects the xclbin", [&] {
-            state_->device.load_xclbin(xrt::xclbin(std::vector<char>(bytes.begin(), bytes.end())));
-        });
+        for (closable* one : state_->opened) one->close();
+        translated("card " + std::to_string(state_->index) + " rejects the xclbin",
+                   [&] { state_->device.load_xclbin(xrt::xclbin(std::vector<char>(bytes.begin(), bytes.end()))); });
         state_->file = std::move(file);
         ++state_->loads;
         return id;
@@ -229,8 +265,7 @@ public:
         const auto& banks = loaded().memories();
         for (uint32_t i = 0; i < banks.size(); ++i)
             if (banks[i].used)
-                result.push_back(
-                    {banks[i].tag, i, banks[i].bytes, state_->banks[i].first, state_->banks[i].second});
+                result.push_back({banks[i].tag, i, banks[i].bytes, state_->banks[i].first, state_->banks[i].second});
         return result;
     }
     std::shared_ptr<served_kernel> open_kernel(const std::string& id, const std::string& name) override {
@@ -245,8 +280,7 @@ public:
         if (found == kernels.end()) throw error("the xclbin has no kernel '" + of + "'");
         auto object = translated("kernel '" + name + "'",
                                  [&] { return xrt::kernel(state_->device, xrt::uuid(id), name); });
-        return std::make_shared<xrt_kernel>(std::make_shared<const opened_kernel>(
-            opened_kernel{state_, state_->loads, *found, std::move(object)}));
+        return std::make_shared<xrt_kernel>(std::make_shared<opened_kernel>(state_, *found, std::move(object)));
     }
     std::shared_ptr<served_buffer> allocate(uint64_t bytes, bool, uint32_t group) override {
         if (bytes == 0) throw error("a buffer must have at least one byte");

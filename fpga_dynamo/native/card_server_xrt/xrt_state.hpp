@@ -12,6 +12,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -53,6 +54,16 @@ struct abandoned_run {
     std::vector<xrt::bo> buffers;
 };
 
+// What refers to the xclbin that is loaded. XRT's kernels and runs do so even when it has gone, and give what they know of
+// it to those of the next one, so they end before another is loaded.
+class closable {
+public:
+    virtual void close() = 0;  // with the card's mutex held
+
+protected:
+    ~closable() = default;
+};
+
 // What all sessions share of a card.
 struct card_state {
     explicit card_state(unsigned number) : index(number), device(number) {}
@@ -64,6 +75,7 @@ struct card_state {
     unsigned loads = 0;
     std::map<uint32_t, std::pair<uint64_t, uint64_t>> banks;  // bytes and buffers of each group
     std::map<const void*, xrt::run> started;                  // runs whose end nobody has seen yet
+    std::set<closable*> opened;                               // kernels and runs
     std::vector<abandoned_run> abandoned;                     // that nobody refers to any more
 
     // With the mutex held: whether a run is under way.
@@ -90,7 +102,9 @@ public:
     xrt_buffer(shared_state card, uint64_t bytes, uint32_t group)
         : object(translated("a buffer of " + std::to_string(bytes) + " bytes in memory group " + std::to_string(group),
                             [&] { return xrt::bo(card->device, bytes, xrt::bo::flags::normal, group); })),
-          card_(std::move(card)), bytes_(bytes), group_(group) {
+          card_(std::move(card)),
+          bytes_(bytes),
+          group_(group) {
         std::lock_guard lock(card_->mutex);
         auto& use = card_->banks[group_];
         use = {use.first + bytes_, use.second + 1};

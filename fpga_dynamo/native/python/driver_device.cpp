@@ -54,7 +54,8 @@ private:
 };
 
 struct driver_memory : device_memory {
-    driver_memory(std::shared_ptr<held_object> of, nb::object buffer) : device(std::move(of)), object(std::move(buffer)) {}
+    driver_memory(std::shared_ptr<held_object> of, nb::object buffer)
+        : device(std::move(of)), object(std::move(buffer)) {}
     void write(const void* from, uint64_t bytes, uint64_t offset) override {
         const entered interpreter;
         device->get().attr("write")(object.get(), reinterpret_cast<uint64_t>(from), bytes, offset);

@@ -79,8 +79,7 @@ model::model(const std::string& directory, const open_options& options)
     commands_ = std::make_unique<mapped_file>(directory + "/commands.bin");
     check_file(*commands_, document_.commands, true);
     const std::string xclbin = directory + "/model.xclbin";
-    device_ = options.open ? options.open(xclbin, document_.uuid)
-                           : open_device(xclbin, document_.uuid, options.device);
+    device_ = options.open ? options.open(xclbin, document_.uuid) : open_device(xclbin, document_.uuid, options.device);
     inputs_ = ports(document_.inputs);
     outputs_ = ports(document_.outputs);
     weights_ = read_weights(directory + "/weights.bin", options.check_weights);
