@@ -1,8 +1,8 @@
 """An exported model as a program without Python, beside the direct call in Python: python -m benchmarks.exported
 
-The program is built by g++ -O2 in an environment without variables, and reads the weights from the page cache. Blocks of
-its calls and of calls in Python take turns, each with one thread. Start-up is the time of `fd_model_open` without what
-reading weights.bin into memory takes.
+The program is built by CMake with -O2 in an environment without variables, and reads the weights from the page cache. Blocks
+of its calls and of calls in Python take turns, each with one thread. Start-up is the time of `fd_model_open` without
+what reading weights.bin into memory takes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -81,10 +82,11 @@ class Row:
 
 def built(directory: Path) -> Path:
     """The measuring program of an exported model, stripped."""
-    files = [str(path) for folder in ("rt", "card") for path in directory.glob(f"runtime/{folder}/*.cpp")]
-    command = ["g++", "-std=c++17", "-O2", "-s", "-pthread", "-I.", "-Iruntime/rt", "-Iruntime/card", str(_SOURCE)]
-    subprocess.run([*command, *files, "-ldl", "-o", "exported"], cwd=directory, env=_PLAIN, check=True)
-    return directory / "exported"
+    shutil.copyfile(_SOURCE, directory / "main.cpp")
+    settings = ("-DCMAKE_CXX_FLAGS_RELEASE=-O2", "-DCMAKE_EXE_LINKER_FLAGS=-s")
+    for command in (("-B", "build", *settings), ("--build", "build", "--target", "main", "--parallel", "2")):
+        subprocess.run(["cmake", *command], cwd=directory, env=_PLAIN, stdout=subprocess.DEVNULL, check=True)
+    return directory / "build/main"
 
 
 def arena_bytes(directory: Path) -> int:

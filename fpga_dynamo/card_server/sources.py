@@ -1,4 +1,4 @@
-"""`fpga-dynamo card-server --export`: the server in C++ as sources that a compiler builds, for a board without Python."""
+"""`fpga-dynamo card-server --export`: the server in C++ as sources, for a board without Python."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A card that one of Python's drivers drives, for an exported model: a card at the other end of a network.
 
-The run-time library calls an object of `DriverDevice` where it has no driver of its own (native/python/driver_device.cpp).
+The run-time library calls a `DriverDevice` where it has no driver of its own (native/python/driver_device.cpp).
 """
 
 from __future__ import annotations

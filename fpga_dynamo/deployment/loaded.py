@@ -123,7 +123,7 @@ class LoadedModel:
         self._current().load_weights(str(file))
         if self._remote is not None:  # the model may have to be opened again
             with self._lock:
-                self._weights = Path(file).open("rb")
+                self._weights = Path(file).open("rb")  # noqa: SIM115 - as long as the model
 
 
 def _path_of(file: IO[bytes]) -> str:
@@ -136,10 +136,12 @@ def load(
 ) -> LoadedModel:
     """Opens a directory that :func:`export` wrote; takes milliseconds and the time to read the weights.
 
-    device: the index of the card, or the address of one at the other end of a network (``tcp://host:port/0``). timeout: seconds that a launch may take. check_weights: compare the checksum of the
-    weights. Raises :class:`fpga_dynamo.ModelFileError` for a directory that is no model, is damaged, or needs another
-    version. For an address also OptionError, and DeviceError if the server refuses or cannot be reached; a call whose
-    connection is lost raises DeviceError, and the next call connects again.
+    device: the index of the card, or the address of one at the other end of a network (``tcp://host:port/0``).
+    timeout: seconds that a launch may take. check_weights: compare the checksum of the weights.
+
+    Raises :class:`fpga_dynamo.ModelFileError` for a directory that is no model, is damaged, or needs another version.
+    For an address also OptionError, and DeviceError if the server refuses or cannot be reached. A call whose connection
+    is lost raises DeviceError, and the next call connects again.
     """
     xclbin = Path(directory) / "model.xclbin"
     try:

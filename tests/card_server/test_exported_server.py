@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +23,6 @@ from tests.deployment.test_aarch64 import COMPILER, LIBRARIES, PACKAGES, QEMU
 from tests.driver.test_conformance import conform
 from tests.driver.xrt_kit import needs
 from tests.emulate.hosts_kit import COMMAND, HEADERS
-from tests.marks import EXTENDED
 
 CROSS = ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_CXX_COMPILER={COMPILER}")
 
@@ -118,7 +118,7 @@ def test_own_xclbin_without_variables(plain: Path, tmp_path: Path) -> None:
     program = ("env", "-i", str(plain))
     with serving(tmp_path, "--xclbin", str(own), "--only-own-xclbin", program=program) as server:
         model, x = nn.Sequential(nn.Linear(64, 32), nn.Tanh()).eval(), torch.randn(4, 64)
-        options = {"partition": "greedy", "strict": True}
+        options: dict[str, Any] = {"partition": "greedy", "strict": True}
         remote = torch.compile(model, backend="fpga", options={**options, "device": server.device()})(x)
         torch._dynamo.reset()
         assert torch.equal(remote, torch.compile(model, backend="fpga", options={**options, "xclbin": str(own)})(x))
@@ -144,7 +144,7 @@ def test_a_server_on_arm(tmp_path: Path) -> None:
     layers = [nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 64, 10)]
     model, x = nn.Sequential(*layers).eval(), torch.randn(1, 3, 8, 8)
     small = quantize(model, [(x,)], scales="pow2", bias="int32", progress=False)
-    options = {"partition": "greedy", "strict": True}
+    options: dict[str, Any] = {"partition": "greedy", "strict": True}
     with serving(tmp_path, "--xclbin", str(own), program=program) as server:
         for each, tolerance in ((small, 0.0), (model, 1e-5)):
             torch._dynamo.reset()

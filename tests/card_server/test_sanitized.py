@@ -10,9 +10,11 @@ import pytest
 from tests.card_server.card_server_kit import Served, serving
 from tests.card_server.test_forged_frames import (
     RAW,
-    test_bytes_of_strangers as bytes_of_strangers,
     test_mutated_requests_of_a_client_with_the_token,
     test_strangers_get_no_operation,
+)
+from tests.card_server.test_forged_frames import (
+    test_bytes_of_strangers as bytes_of_strangers,
 )
 from tests.card_server.test_refusals import test_a_client_that_vanishes_leaves_nothing as vanishes
 from tests.driver.test_conformance import conform

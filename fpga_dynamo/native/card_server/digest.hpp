@@ -15,7 +15,7 @@ std::string digest_of(const void* bytes, size_t count);
 std::string keyed_digest(std::string_view key, std::string_view message);
 // Takes as long for any text of the same length.
 bool same_text(std::string_view one, std::string_view other);
-// `count` random bytes of the kernel, in hexadecimal. Throws std::system_error if there are none.
+// `count` random bytes of the kernel, in hexadecimal. Throws std::system_error if the kernel gives none.
 std::string random_text(size_t count);
 
 // What only somebody with the token can say. who: "client" or "server", whose proof it is; then the random number of each.

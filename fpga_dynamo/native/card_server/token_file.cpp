@@ -21,7 +21,7 @@ const std::string MAKE = "; make one with: (umask 077; openssl rand -hex 32 > FI
 
 bool is_own(const struct stat& status) { return status.st_uid == geteuid() || status.st_uid == 0; }
 
-// The first folder on the way to `path` where somebody else can put another file; "" if there is none.
+// The first folder on the way to `path` where somebody else can put another file; "" if nobody can.
 std::string weak_folder(const std::string& path) {
     const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
     std::string folder = real ? real.get() : path;
