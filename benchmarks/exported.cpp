@@ -26,7 +26,7 @@ double milliseconds_since(clock_type::time_point begin) {
 // What reading a file into memory takes, which is no matter of this library.
 double reading_ms(const std::string& path) {
     const int file = open(path.c_str(), O_RDONLY);
-    struct stat about {};
+    struct stat about{};
     if (file < 0 || fstat(file, &about) != 0) return 0;
     const auto begin = clock_type::now();
     std::vector<char> memory(static_cast<size_t>(about.st_size));

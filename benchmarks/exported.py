@@ -1,6 +1,6 @@
 """An exported model as a program without Python, beside the direct call in Python: python -m benchmarks.exported
 
-The program is built by CMake with -O2 in an environment without variables, and reads the weights from the page cache. Blocks
+CMake builds the program with -O2 in an environment without variables. The page cache has its weights. Blocks
 of its calls and of calls in Python take turns, each with one thread. Start-up is the time of `fd_model_open` without
 what reading weights.bin into memory takes.
 """
