@@ -292,13 +292,55 @@ class least_work:
     def waiting(self) -> int: ...
     def frames(self) -> int: ...
 
+class card_protocol:
+    """The card server's protocol (ours), see card_server/protocol.hpp. A module, in truth."""
+
+    MAGIC: bytes
+    VERSION: int
+    MOST_HEAD: int
+    MOST_PAYLOAD: int
+    MOST_GREETING: int
+    GREETING_SECONDS: int
+    QUIET_SECONDS: int
+    PROBE_SECONDS: int
+    PROBES: int
+    MOST_CONNECTIONS: int
+    MOST_OF_SESSION: int
+    LEAST_TOKEN: int
+    MOST_TOKEN: int
+    NONCE_BYTES: int
+    MOST_BYTES: int
+    MOST_TEXT: int
+    DIGEST_CHARACTERS: int
+    MOST_TIMEOUT_MS: int
+    MOST_INDEX: int
+    MOST_ARGUMENT: int
+    MOST_OBJECTS: int
+    MOST_UPLOADS: int
+    DEVICE_ERROR: str
+    MEMORY_ERROR: str
+    XCLBIN_ERROR: str
+    INTERNAL_ERROR: str
+    NORMAL: str
+    DEVICE_ONLY: str
+    OPERATIONS: tuple[str, ...]
+
 EXPORTED_MODEL_API: int
 """The version of the C API of exported models that this library has (fd_api_version)."""
 
 class exported_model:
     """An exported model that is open (`fpga_dynamo.load`). A tensor is (dtype, shape, strides, address)."""
 
-    def __init__(self, directory: str, *, device: int, timeout_ms: int, check_weights: bool) -> None: ...
+    def __init__(
+        self,
+        directory: str,
+        *,
+        device: int,
+        timeout_ms: int,
+        check_weights: bool,
+        through: Callable[[str], object] | None = None,
+    ) -> None:
+        """through: makes a `DriverDevice` of an xclbin's path, for a card that the library has no driver of."""
     @property
     def inputs(self) -> list[tuple[str, str, list[int], list[int]]]:
         """Name, dtype, shape and strides of each; -1 changes from call to call."""

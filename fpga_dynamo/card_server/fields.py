@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fpga_dynamo._native import card_protocol
 from fpga_dynamo.errors import DeviceError
 
-MOST = (1 << 48) - 1
-"""The largest number of bytes, and offset."""
-_MOST_TEXT = 4096
-_DIGEST_CHARACTERS = 64
+MOST = card_protocol.MOST_BYTES
 
 
 class Fields:
@@ -28,13 +26,13 @@ class Fields:
 
     def text(self, name: str) -> str:
         value = self._head.get(name)
-        if not isinstance(value, str) or len(value) > _MOST_TEXT or not value.isprintable():
+        if not isinstance(value, str) or len(value) > card_protocol.MOST_TEXT or not value.isprintable():
             raise DeviceError(f"field '{name}' of a request must be text, not {_shown(value)}")
         return value
 
     def digest(self, name: str = "digest") -> str:
         value = self._head.get(name)
-        hexadecimal = isinstance(value, str) and len(value) == _DIGEST_CHARACTERS and value.isalnum()
+        hexadecimal = isinstance(value, str) and len(value) == card_protocol.DIGEST_CHARACTERS and value.isalnum()
         if not isinstance(value, str) or not hexadecimal:
             raise DeviceError(f"field '{name}' of a request must be a digest, not {_shown(value)}")
         return value

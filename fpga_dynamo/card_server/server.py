@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fpga_dynamo._native import DeviceMemoryError, XclbinError
+from fpga_dynamo._native import DeviceMemoryError, XclbinError, card_protocol
 from fpga_dynamo.card_server.cards import Cards
 from fpga_dynamo.card_server.session import Session
 from fpga_dynamo.errors import FpgaError
@@ -23,8 +23,6 @@ from fpga_dynamo.runtime.drivers.remote import frames, token
 
 log = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 256
-_MOST_OF_SESSION = 64
 _LOOK_S = 0.5
 """Seconds after which the end of a connection is noticed while its request is under way."""
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
@@ -73,7 +71,7 @@ class CardServer:
                 log.warning("a connection was not accepted: %s", error.strerror or error)
                 continue
             with self._lock:
-                full = len(self._connections) >= _MOST_CONNECTIONS
+                full = len(self._connections) >= card_protocol.MOST_CONNECTIONS
                 if not full:
                     self._connections.add(connection)
             if full:
@@ -109,7 +107,7 @@ class CardServer:
         except _RefusedError as error:
             log.warning("a client was refused: %s", error)
             with contextlib.suppress(OSError):
-                frames.send(connection, _failure("device", error))
+                frames.send(connection, _failure(card_protocol.DEVICE_ERROR, error))
         except (OSError, frames.FrameError) as error:
             log.info("a connection ended: %s", error)
         except Exception:
@@ -166,8 +164,8 @@ class CardServer:
                 client = self._clients.get(session) if isinstance(session, str) else None
                 if client is None:
                     raise _RefusedError("the session has ended; open the card again")
-                if len(client.connections) >= _MOST_OF_SESSION:
-                    raise _RefusedError(f"a client has at most {_MOST_OF_SESSION} connections")
+                if len(client.connections) >= card_protocol.MOST_OF_SESSION:
+                    raise _RefusedError(f"a client has at most {card_protocol.MOST_OF_SESSION} connections")
             else:
                 if len(self._clients) >= self._cards.limits.clients:
                     raise _RefusedError(
@@ -206,14 +204,14 @@ class CardServer:
                 return self._status(), ()
             return client.session.answer(head, payload)
         except DeviceMemoryError as error:
-            return _failure("memory", error), ()
+            return _failure(card_protocol.MEMORY_ERROR, error), ()
         except XclbinError as error:
-            return _failure("xclbin", error), ()
+            return _failure(card_protocol.XCLBIN_ERROR, error), ()
         except (FpgaError, MemoryError) as error:
-            return _failure("device", error), ()
+            return _failure(card_protocol.DEVICE_ERROR, error), ()
         except Exception as error:  # of whatever kind: it is an answer to this client, and nobody else's
             log.exception("operation %r", head.get("op"))
-            return _failure("internal", error), ()
+            return _failure(card_protocol.INTERNAL_ERROR, error), ()
 
     def _status(self) -> dict[str, Any]:
         with self._lock:
@@ -240,7 +238,10 @@ class CardServer:
 
 def _failure(kind: str, error: BaseException) -> dict[str, Any]:
     text = str(error) or "there is no memory left"
-    return {"error": kind, "text": text if kind != "internal" else f"the server failed with {type(error).__name__}"}
+    return {
+        "error": kind,
+        "text": text if kind != card_protocol.INTERNAL_ERROR else f"the server failed with {type(error).__name__}",
+    }
 
 
 def _aligned(nbytes: int) -> Any:

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from fpga_dynamo._native import card_protocol
 from fpga_dynamo.card_server.cards import Cards
 from fpga_dynamo.card_server.fields import Fields
 from fpga_dynamo.card_server.runs import Launch, ServedRun
 from fpga_dynamo.errors import DeviceError
 
-_MOST_OBJECTS = 1 << 16
-_MOST_KEPT_UPLOADS = 16
-_FLAGS = ("normal", "device_only")
+_FLAGS = (card_protocol.NORMAL, card_protocol.DEVICE_ONLY)
 
 Answer = dict[str, Any]
 Payload = np.ndarray[Any, np.dtype[np.uint8]]
@@ -98,7 +97,9 @@ class Session:
             "discard": self._discard,
             "start": self._execute,
             "execute": self._execute,
-            "wait": lambda fields, _: self._run(fields).wait(max(fields.number("timeout_ms", 1 << 31), 1)),
+            "wait": lambda fields, _: self._run(fields).wait(
+                max(fields.number("timeout_ms", card_protocol.MOST_TIMEOUT_MS), 1)
+            ),
             "state": lambda fields, _: self._run(fields).answer(),
             "abort": lambda fields, _: self._run(fields).abort(),
         }
@@ -139,8 +140,10 @@ class Session:
         with self._lock:
             if self.closed:
                 raise DeviceError("the session has ended")
-            if number in self._objects or len(self._objects) >= _MOST_OBJECTS:
-                raise DeviceError(f"a session has at most {_MOST_OBJECTS} objects, each with a number of its own")
+            if number in self._objects or len(self._objects) >= card_protocol.MOST_OBJECTS:
+                raise DeviceError(
+                    f"a session has at most {card_protocol.MOST_OBJECTS} objects, each with a number of its own"
+                )
             self._objects[number] = made
 
     def _find(self, fields: Fields, name: str, kind: type[Any]) -> Any:
@@ -171,7 +174,7 @@ class Session:
     # Devices
 
     def _open(self, fields: Fields, _: Payload) -> Answer:
-        index = fields.number("index", 1 << 31)
+        index = fields.number("index", card_protocol.MOST_INDEX)
         self._add(fields, ServedDevice(index, self._cards.open(index), self._cards.driver))
         return {}
 
@@ -197,8 +200,8 @@ class Session:
         with self._lock:
             whole = self._uploads.get(digest)
             if whole is None or whole.nbytes != nbytes:
-                if self.closed or len(self._uploads) >= _MOST_KEPT_UPLOADS:
-                    raise DeviceError(f"a session sends at most {_MOST_KEPT_UPLOADS} files at a time")
+                if self.closed or len(self._uploads) >= card_protocol.MOST_UPLOADS:
+                    raise DeviceError(f"a session sends at most {card_protocol.MOST_UPLOADS} files at a time")
                 whole = self._uploads[digest] = np.zeros(nbytes, np.uint8)
         whole[offset : offset + payload.nbytes] = payload
         if offset + payload.nbytes == nbytes:
@@ -233,7 +236,7 @@ class Session:
 
     def _group(self, fields: Fields, _: Payload) -> Answer:
         kernel: ServedKernel = self._find(fields, "kernel", ServedKernel)
-        return {"group": kernel.handle.group_id(fields.number("argument", 1 << 16))}
+        return {"group": kernel.handle.group_id(fields.number("argument", card_protocol.MOST_ARGUMENT))}
 
     # Buffers
 
@@ -242,11 +245,11 @@ class Session:
         if flags not in _FLAGS:
             raise DeviceError(f"a buffer is {' or '.join(_FLAGS)}, not '{flags}'")
         driver = device.driver
-        copies = bool(driver.COPIES_ON_CARD) and flags == "device_only"
+        copies = bool(driver.COPIES_ON_CARD) and flags == card_protocol.DEVICE_ONLY
         kind = driver.bo.flags.device_only if copies else driver.bo.flags.normal
         self._cards.take(nbytes)
         try:
-            made = driver.bo(device.handle, nbytes, kind, fields.number("group", 1 << 31))
+            made = driver.bo(device.handle, nbytes, kind, fields.number("group", card_protocol.MOST_INDEX))
             self._add(fields, ServedBuffer(made, driver, nbytes, copies))
         except BaseException:
             self._cards.give(nbytes)
@@ -327,7 +330,7 @@ class Session:
             inputs=inputs,
             outputs=outputs,
             payload=payload,
-            timeout_ms=fields.number("timeout_ms", 1 << 31),
+            timeout_ms=fields.number("timeout_ms", card_protocol.MOST_TIMEOUT_MS),
             reads_status=fields.flag("reads_status"),
             traced=fields.flag("traced"),
         )

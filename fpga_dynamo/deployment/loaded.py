@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
+import xclbin_build
 from fpga_dynamo._native import exported_model
+from fpga_dynamo.deployment.driver_device import DriverDevice
 from fpga_dynamo.deployment.errors import ModelFileError
 from fpga_dynamo.deployment.nesting import read_nesting
+from fpga_dynamo.errors import OptionError
 from fpga_dynamo.ir.view import extent
 from xclbin_build import atomic_file
+from xclbin_build.manifest import EMULATED
 from xclbin_build.trusted_path import UntrustedPathError, check_named
 
 _LONGEST_MS = (1 << 31) - 1
@@ -25,14 +30,15 @@ class LoadedModel:
     inputs, outputs: name, dtype and shape of each tensor; -1 is a size that changes from call to call.
     """
 
-    def __init__(self, directory: Path, device: int, timeout: float, check_weights: bool) -> None:
-        self._model = exported_model(
-            str(directory),
-            device=device,
-            timeout_ms=min(max(int(timeout * 1000), 1), _LONGEST_MS),
-            check_weights=check_weights,
-        )
+    def __init__(self, directory: Path, device: int | str, timeout: float, check_weights: bool) -> None:
         self._directory = directory
+        self._device = device
+        self._timeout_ms = min(max(int(timeout * 1000), 1), _LONGEST_MS)
+        self._check_weights = check_weights
+        self._lock = threading.Lock()
+        self._remote: DriverDevice | None = None
+        self._weights: IO[bytes] | None = None
+        self._model = self._opened()
         text = (directory / "model.json").read_text(encoding="utf-8")
         self._nesting = read_nesting(text, len(self._model.inputs), len(self._model.outputs))
         self._outputs = [getattr(torch, dtype) for _, dtype, *_ in self._model.outputs]
@@ -41,6 +47,29 @@ class LoadedModel:
             for _, _, shape, strides in self._model.outputs
             if -1 not in shape and -1 not in strides
         ]
+
+    def _opened(self) -> exported_model:
+        return exported_model(
+            str(self._directory),
+            device=0 if isinstance(self._device, str) else self._device,
+            timeout_ms=self._timeout_ms,
+            check_weights=self._check_weights,
+            through=self._connected if isinstance(self._device, str) else None,
+        )
+
+    def _connected(self, xclbin: str) -> DriverDevice:
+        target = xclbin_build.axlf.read(Path(xclbin)).manifest["target"]
+        self._remote = DriverDevice(str(self._device), Path(xclbin), is_hardware=target not in EMULATED)
+        return self._remote
+
+    def _current(self) -> exported_model:
+        """The open model: opened again if the connection to its card was lost, and all that it had there."""
+        with self._lock:
+            if self._remote is not None and not self._remote.is_usable:
+                self._model = self._opened()
+                if self._weights is not None:
+                    self._model.load_weights(_path_of(self._weights))
+            return self._model
 
     @property
     def inputs(self) -> list[tuple[str, torch.dtype, tuple[int, ...]]]:
@@ -63,12 +92,13 @@ class LoadedModel:
         """The tensors of `outputs` for the tensors of `inputs`. Raises as a call does."""
         given = [_row(tensor) for tensor in tensors]
         layouts = self._fixed
+        model = self._model if self._remote is None else self._current()
         if len(layouts) < len(self._outputs):
-            layouts = [(tuple(shape), tuple(strides)) for shape, strides in self._model.output_layouts(given)]
+            layouts = [(tuple(shape), tuple(strides)) for shape, strides in model.output_layouts(given)]
         results = [
             _allocated(shape, strides, dtype) for (shape, strides), dtype in zip(layouts, self._outputs, strict=True)
         ]
-        self._model.run(given, [_row(result) for result in results])
+        model.run(given, [_row(result) for result in results])
         return results
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
@@ -90,22 +120,37 @@ class LoadedModel:
 
     def load_weights(self, file: str | Path) -> None:
         """Takes the packed weights of another export of the same model. Raises ValueError for another layout."""
-        self._model.load_weights(str(file))
+        self._current().load_weights(str(file))
+        if self._remote is not None:  # the model may have to be opened again
+            with self._lock:
+                self._weights = Path(file).open("rb")  # noqa: SIM115 - as long as the model
 
 
-def load(directory: str | Path, *, device: int = 0, timeout: float = 60.0, check_weights: bool = True) -> LoadedModel:
+def _path_of(file: IO[bytes]) -> str:
+    """A name of an open file, also after the file was deleted."""
+    return f"/proc/self/fd/{file.fileno()}"
+
+
+def load(
+    directory: str | Path, *, device: int | str = 0, timeout: float = 60.0, check_weights: bool = True
+) -> LoadedModel:
     """Opens a directory that :func:`export` wrote; takes milliseconds and the time to read the weights.
 
-    device: the index of the card. timeout: seconds that a launch may take. check_weights: compare the checksum of the
-    weights. Raises :class:`fpga_dynamo.ModelFileError` for a directory that is no model, is damaged, or needs another
-    version.
+    device: the index of the card, or the address of one at the other end of a network (``tcp://host:port/0``).
+    timeout: seconds that a launch may take. check_weights: compare the checksum of the weights.
+
+    Raises :class:`fpga_dynamo.ModelFileError` for a directory that is no model, is damaged, or needs another version.
+    For an address also OptionError, and DeviceError if the server refuses or cannot be reached. A call whose connection
+    is lost raises DeviceError, and the next call connects again.
     """
     xclbin = Path(directory) / "model.xclbin"
     try:
         if xclbin.exists():
             check_named(xclbin, "xclbin")
         return LoadedModel(Path(directory), device, timeout, check_weights)
-    except (ValueError, UntrustedPathError) as error:
+    except (ValueError, UntrustedPathError, xclbin_build.XclbinError) as error:
+        if isinstance(error, OptionError):
+            raise
         raise ModelFileError(str(error)) from error
 
 

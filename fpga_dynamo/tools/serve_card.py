@@ -27,8 +27,8 @@ _MEBIBYTE = 1 << 20
 def add_command(commands: Any) -> None:
     """Adds `card-server` to the commands of `fpga-dynamo`."""
     serve = commands.add_parser("card-server", help="give other machines this machine's cards")
-    serve.add_argument("--listen", type=_place, required=True, metavar="HOST:PORT", help="port 0: any free one")
-    serve.add_argument("--token-file", type=Path, required=True, metavar="F", help="the secret that clients must have")
+    serve.add_argument("--listen", type=_place, metavar="HOST:PORT", help="port 0: any free one")
+    serve.add_argument("--token-file", type=Path, metavar="F", help="the secret that clients must have")
     serve.add_argument("--tls-cert", type=Path, metavar="F", help="certificate (PEM); clients use tls:// then")
     serve.add_argument("--tls-key", type=Path, metavar="F", help="its private key (PEM), if it is another file")
     serve.add_argument("--driver", choices=("emulated", "xrt", "pyxrt"), help="xrt if it sees a card, else emulated")
@@ -38,6 +38,9 @@ def add_command(commands: Any) -> None:
     serve.add_argument("--memory", type=whole(), metavar="MIB", help="device memory of all clients (as the card has)")
     serve.add_argument(
         "--keep", type=whole(), default=1024, metavar="MIB", help="host memory for weights that are kept (1024)"
+    )
+    serve.add_argument(
+        "--export", type=Path, metavar="DIR", help="write the server in C++ there, for a board without Python"
     )
     serve.set_defaults(action=_serve)
 
@@ -50,7 +53,22 @@ def _place(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def _export(arguments: argparse.Namespace) -> int:
+    from fpga_dynamo.card_server.sources import write_sources
+
+    if arguments.listen is not None or arguments.token_file is not None:
+        raise OptionError("--export writes sources and serves nothing; give --listen and --token-file to the program")
+    path = write_sources(arguments.export)
+    print(f"wrote {path}; build it: cmake -S {path} -B {path / 'build'} && cmake --build {path / 'build'}")
+    return DONE
+
+
 def _serve(arguments: argparse.Namespace) -> int:
+    if arguments.export is not None:
+        return _export(arguments)
+    for name in ("listen", "token_file"):
+        if getattr(arguments, name) is None:
+            raise OptionError(f"--{name.replace('_', '-')} is missing; see `fpga-dynamo card-server --help`")
     from fpga_dynamo.card_server.cards import Cards, Limits
     from fpga_dynamo.card_server.server import CardServer
     from fpga_dynamo.runtime.drivers.remote.token import read_token

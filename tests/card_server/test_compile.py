@@ -24,13 +24,13 @@ from fpga_dynamo.runtime.drivers.remote.link import Link
 from fpga_dynamo.runtime.observe.counters import stats
 from fpga_dynamo.testing.network import Network
 from tests.backend.backend_kit import on_card
-from tests.card_server.card_server_kit import Served, serving, status
+from tests.card_server.card_server_kit import KINDS, Served, serving, status
 from tests.driver.xrt_kit import ROOT
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("server")) as running:
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("server"), kind=request.param) as running:
         yield running
 
 

@@ -16,16 +16,16 @@ import pytest
 import xclbin_build
 from fpga_dynamo.runtime.drivers.remote import frames, token
 from fpga_dynamo.runtime.drivers.remote.driver import RemoteDriver
-from tests.card_server.card_server_kit import TOKEN, Served, serving, status, wait_until_empty
+from tests.card_server.card_server_kit import KINDS, TOKEN, Served, serving, status, wait_until_empty
 from tests.driver.xrt_kit import HERE
 
 RECIPE = HERE / "data/conformance.toml"
 ROUNDS = 3000
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("server"), "--memory", "256") as running:
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("server"), "--memory", "256", kind=request.param) as running:
         yield running
 
 

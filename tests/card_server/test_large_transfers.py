@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import xclbin_build
 from fpga_dynamo import _native
 from fpga_dynamo.runtime.drivers.remote import frames
 from fpga_dynamo.runtime.drivers.remote.driver import RemoteDriver
-from tests.card_server.card_server_kit import serving, status
+from tests.card_server.card_server_kit import KINDS, serving, status
 from tests.driver.xrt_kit import HERE
 
 
-def test_content_is_dropped_when_there_is_too_much(tmp_path: Path) -> None:
-    with serving(tmp_path, "--keep", "1") as server:
+@pytest.mark.parametrize("kind", KINDS)
+def test_content_is_dropped_when_there_is_too_much(kind: str, tmp_path: Path) -> None:
+    with serving(tmp_path, "--keep", "1", kind=kind) as server:
         driver = RemoteDriver(server.driver)
         device = driver.device(0)
         uuid = device.load_xclbin(str(xclbin_build.cached(HERE / "data/conformance.toml", "sw_emu")))
@@ -28,10 +30,11 @@ def test_content_is_dropped_when_there_is_too_much(tmp_path: Path) -> None:
         driver.link().close()
 
 
-def test_inputs_and_results_larger_than_a_frame(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_and_results_larger_than_a_frame(kind: str, tmp_path: Path) -> None:
     values = np.arange(frames.MOST_PAYLOAD // 4 + 1024, dtype=np.int32)
     results = np.zeros_like(values)
-    with serving(tmp_path) as server:
+    with serving(tmp_path, kind=kind) as server:
         driver = RemoteDriver(server.driver)
         device = driver.device(0)
         uuid = device.load_xclbin(str(xclbin_build.cached(HERE / "data/conformance.toml", "sw_emu")))

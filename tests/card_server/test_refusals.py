@@ -23,16 +23,16 @@ from fpga_dynamo.runtime.drivers.remote import frames
 from fpga_dynamo.runtime.drivers.remote.driver import RemoteDriver
 from fpga_dynamo.runtime.drivers.remote.link import Link
 from fpga_dynamo.tools.cli import main
-from tests.card_server.card_server_kit import Served, serving, status, wait_until_empty, write_token
+from tests.card_server.card_server_kit import KINDS, Served, serving, status, wait_until_empty, write_token
 from tests.driver.xrt_kit import HERE, ROOT
 
 RECIPE = HERE / "data/conformance.toml"
 COMPLETED = _native.ert_cmd_state.ERT_CMD_STATE_COMPLETED
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("server"), "--clients", "3", "--memory", "64") as running:
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("server"), "--clients", "3", "--memory", "64", kind=request.param) as running:
         yield running
 
 
@@ -277,9 +277,10 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return file, key
 
 
-def test_tls(certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_tls(kind: str, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, key = certificate
-    with serving(tmp_path, "--tls-cert", str(file), "--tls-key", str(key)) as server:
+    with serving(tmp_path, "--tls-cert", str(file), "--tls-key", str(key), kind=kind) as server:
         assert server.address.startswith("tls://")
         driver = RemoteDriver(f"{server.driver}&ca-file={file}")
         device, uuid = opened(driver)

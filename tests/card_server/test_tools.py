@@ -16,13 +16,13 @@ from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools import doctor
 from fpga_dynamo.tools.cli import main
 from tests.backend.backend_kit import on_card
-from tests.card_server.card_server_kit import Served, serving
+from tests.card_server.card_server_kit import KINDS, Served, serving
 from tests.lowering import engine_kit
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("server")) as running:
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("server"), kind=request.param) as running:
         yield running
 
 

@@ -168,6 +168,24 @@ def test_execute_io_moves_its_pieces_and_no_more(card: Card) -> None:
         run.execute_io([], [(outputs.ctypes.data, 8, 60)], arena, LONG)
 
 
+def test_execute_io_of_a_kernel_that_reads_its_own_buffers(card: Card) -> None:
+    """Large pieces at whole pages, which other kernels of the emulator read and write where they lie."""
+    run, count, page = xrt.run(card.kernels["misbehave"]), 1 << 16, 4096
+    arena = card.array(np.zeros(count, np.int32), "misbehave")
+    for index, value in enumerate((arena, 0, 0)):
+        run.set_arg(index, value)
+    memory = np.zeros(2 * (4 * count + page), np.uint8)
+    halves = [memory[begin : begin + 4 * count] for begin in (0, 4 * count + page)]
+    given, result = (memory[(half.ctypes.data + -half.ctypes.data % page) - memory.ctypes.data :] for half in halves)
+    values = np.arange(5, count + 5, dtype=np.int32)
+    given[: 4 * count] = values.view(np.uint8)
+    pieces = [[(each.ctypes.data, 4 * count, 0)] for each in (given, result)]
+    assert run.execute_io(*pieces, arena, LONG) == COMPLETED
+    found = result[: 4 * count].view(np.int32)
+    assert found[0] == 1, "the kernel has written the first"
+    np.testing.assert_array_equal(found[1:], values[1:])
+
+
 @pytest.mark.skipif(IS_EMULATOR, reason="this card tells of lists that did not come to their end")
 def test_execute_io_looks_at_the_status_record(card: Card) -> None:
     a, out = card.array(np.ones(64, np.float32)), card.array(np.zeros(64, np.float32), "vadd", 2)

@@ -10,6 +10,7 @@ namespace card_model::json {
 namespace {
 
 constexpr int MAX_DEPTH = 64;
+constexpr uint32_t REPLACEMENT = 0xfffd;  // for what is no character
 
 [[noreturn]] void mismatch(const char* what, const char* wanted) {
     throw error("the JSON value '" + std::string(what) + "' is not of type " + wanted);
@@ -91,7 +92,7 @@ private:
                 return result;
             default:
                 result.type_ = value::type::number;
-                result.number_ = number();
+                result.number_ = number(result.string_);
                 return result;
         }
     }
@@ -145,12 +146,14 @@ private:
 
     uint32_t escaped_code() {
         uint32_t code = four_hex_digits();
-        if (code >= 0xd800 && code < 0xdc00) {  // first half of a surrogate pair
-            if (!accept("\\u")) fail("half a surrogate pair");
+        if (code >= 0xd800 && code < 0xdc00 && text_.substr(at_, 2) == "\\u") {  // first half of a surrogate pair
+            const size_t second = at_;
+            at_ += 2;
             const uint32_t low = four_hex_digits();
-            if (low < 0xdc00 || low > 0xdfff) fail("half a surrogate pair");
-            code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+            if (low >= 0xdc00 && low < 0xe000) return 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+            at_ = second;  // a character of its own
         }
+        if (code >= 0xd800 && code < 0xe000) return REPLACEMENT;  // half a pair, which others' writers allow
         return code;
     }
 
@@ -184,7 +187,7 @@ private:
         fail("a string without an end");
     }
 
-    double number() {
+    double number(std::string& written) {
         const size_t start = at_;
         while (at_ < text_.size() && std::string_view("+-.0123456789eE").find(peek()) != std::string_view::npos) ++at_;
         const std::string digits(text_.substr(start, at_ - start));
@@ -194,6 +197,7 @@ private:
             at_ = start;
             fail("a value was expected");
         }
+        written = digits;
         return result;
     }
 
@@ -221,6 +225,16 @@ bool value::as_bool(const char* what) const {
 const std::vector<value>& value::as_array(const char* what) const {
     if (type_ != type::array) mismatch(what, "array");
     return array_;
+}
+
+const std::map<std::string, value>& value::as_object(const char* what) const {
+    if (type_ != type::object) mismatch(what, "object");
+    return object_;
+}
+
+const std::string& value::as_written(const char* what) const {
+    if (type_ != type::number) mismatch(what, "number");
+    return string_;
 }
 
 const value* value::find(const std::string& key) const {

@@ -2,6 +2,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "driver_device.hpp"
 #include "exported_model.hpp"
 #include "interpreter.hpp"
 #include "model_error.hpp"
@@ -64,11 +65,15 @@ void bind_model(nb::module_& module) {
     nb::class_<fd::model>(module, "exported_model")
         .def(
             "__init__",
-            [](fd::model* self, const std::string& directory, unsigned index, unsigned timeout_ms, bool check) {
+            [](fd::model* self, const std::string& directory, unsigned index, unsigned timeout_ms, bool check,
+               nb::object through) {
+                fd::open_options options{index, timeout_ms, check};
+                if (!through.is_none()) options.open = driver_opener(through);
                 without_gil release;
-                new (self) fd::model(directory, {index, timeout_ms, check});
+                new (self) fd::model(directory, options);
             },
-            nb::arg("directory"), nb::kw_only(), nb::arg("device"), nb::arg("timeout_ms"), nb::arg("check_weights"))
+            nb::arg("directory"), nb::kw_only(), nb::arg("device"), nb::arg("timeout_ms"), nb::arg("check_weights"),
+            nb::arg("through") = nb::none())
         .def_prop_ro("inputs", [](const fd::model& self) { return ports(self.inputs()); })
         .def_prop_ro("outputs", [](const fd::model& self) { return ports(self.outputs()); })
         .def("output_layouts",

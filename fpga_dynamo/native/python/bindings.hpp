@@ -16,6 +16,7 @@ struct device {
 void bind_errors(nb::module_& module);
 void bind_device(nb::module_& module);
 void bind_buffer(nb::module_& module);
+void bind_card_protocol(nb::module_& module);
 void bind_kernel(nb::module_& module);
 void bind_fingerprint(nb::module_& module);
 void bind_bypass(nb::module_& module);

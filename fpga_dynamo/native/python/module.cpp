@@ -10,6 +10,7 @@ NB_MODULE(_native, module) {
     bind_enums<card_model::ert_state, card_model::direction>(module);
     bind_device(module);
     bind_buffer(module);
+    bind_card_protocol(module);
     bind_kernel(module);
     bind_fingerprint(module);
     bind_critical_section(module);

@@ -11,14 +11,19 @@
 
 namespace fd {
 
-std::shared_ptr<device> open_device(const std::string& path, const std::string& uuid, unsigned index) {
-    const auto file = card_model::xclbin::from_file(path);
+card_model::xclbin check_xclbin(const std::string& path, const std::string& uuid) {
+    auto file = card_model::xclbin::from_file(path);
     const std::string found = card_model::to_string(file.id());
     if (found != uuid)
         throw invalid_model("'" + path + "' is another xclbin (" + found +
                             ") than the one that the model was exported "
                             "for (" +
                             uuid + "); export the model again");
+    return file;
+}
+
+std::shared_ptr<device> open_device(const std::string& path, const std::string& uuid, unsigned index) {
+    const auto file = check_xclbin(path, uuid);
 #ifdef FD_WITH_XRT
     const char* driver = std::getenv("FPGA_DYNAMO_DRIVER");  // XRT has the emulator behind it as well
     if (!file.emulated() || (driver && std::string(driver) == "xrt")) return open_xrt(path, index);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launchable.hpp"
+#include "xclbin.hpp"
 
 namespace fd {
 
@@ -42,6 +43,9 @@ public:
     virtual std::unique_ptr<launchable> prepare(const kernel_description& kernel, size_t unit,
                                                 const launch_memory& memory) = 0;
 };
+
+// Throws model_error if the file is not the xclbin with this UUID. Returns the file's content.
+card_model::xclbin check_xclbin(const std::string& path, const std::string& uuid);
 
 // The card `index` with the xclbin at `path` loaded, shared by all models of the process that want the same. uuid: what
 // the xclbin's must be. Throws std::exception, model_error if the file is another.

@@ -72,13 +72,14 @@ void check_count(const char* what, size_t given, size_t wanted, const void* tens
 }  // namespace
 
 model::model(const std::string& directory, const open_options& options)
-    : options_(options), document_([&] {
+    : timeout_ms_(options.timeout_ms), document_([&] {
           const mapped_file text(directory + "/model.json");
           return read_document(text.text());
       }()) {
     commands_ = std::make_unique<mapped_file>(directory + "/commands.bin");
     check_file(*commands_, document_.commands, true);
-    device_ = open_device(directory + "/model.xclbin", document_.uuid, options.device);
+    const std::string xclbin = directory + "/model.xclbin";
+    device_ = options.open ? options.open(xclbin, document_.uuid) : open_device(xclbin, document_.uuid, options.device);
     inputs_ = ports(document_.inputs);
     outputs_ = ports(document_.outputs);
     weights_ = read_weights(directory + "/weights.bin", options.check_weights);
@@ -194,7 +195,7 @@ void model::run(const fd_tensor* inputs, size_t input_count, const fd_tensor* ou
     }
     auto state = take_state();
     // A state that a failed launch leaves is let go of: the next call begins with fresh memory.
-    state->run(*bound, used->packed, used->constants, from, to, options_.timeout_ms);
+    state->run(*bound, used->packed, used->constants, from, to, timeout_ms_);
     give_state(std::move(state));
 }
 

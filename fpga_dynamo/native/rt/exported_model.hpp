@@ -1,6 +1,7 @@
 // An exported model that is open: its files, its card, and calls from any number of threads.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,8 @@ struct open_options {
     unsigned device = 0;
     unsigned timeout_ms = 60000;
     bool check_weights = true;
+    // Of a card that this library has no driver of: the device with the xclbin at a path loaded, whose UUID is that.
+    std::function<std::shared_ptr<fd::device>(const std::string& path, const std::string& uuid)> open = {};
 };
 
 // All members but the destructor may be called from several threads at once, and throw model_error or another
@@ -59,7 +62,7 @@ private:
     std::unique_ptr<call_state> take_state();
     void give_state(std::unique_ptr<call_state> state);
 
-    const open_options options_;
+    const unsigned timeout_ms_;
     document document_;
     std::unique_ptr<mapped_file> commands_;
     std::shared_ptr<device> device_;

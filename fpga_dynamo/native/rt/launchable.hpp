@@ -25,6 +25,7 @@ struct extent {
 struct crossing {
     const std::vector<card_model::transfer>& pieces;
     extent all;
+    std::vector<extent> windows = {};  // that will be asked for after a launch
 };
 
 class launchable {

@@ -68,6 +68,7 @@ void convert_out(element kind, const void* slot, void* tensor, size_t count) {
 ert_state launch_slots(launchable& target, const slot_list& inputs, const std::vector<const void*>& from,
                        const slot_list& outputs, const std::vector<void*>& to, unsigned timeout_ms) {
     std::vector<transfer> reads, writes;  // of what lies in a slot as it does in a tensor
+    std::vector<extent> windows;
     reads.reserve(from.size());
     writes.reserve(to.size());
     for (size_t i = 0; i < from.size(); ++i) {
@@ -81,9 +82,12 @@ ert_state launch_slots(launchable& target, const slot_list& inputs, const std::v
     }
     for (size_t i = 0; i < to.size(); ++i) {
         const slot& out = outputs.slots[i];
-        if (is_plain(out.kind)) writes.push_back({reinterpret_cast<uint64_t>(to[i]), out.bytes(), out.offset});
+        if (is_plain(out.kind))
+            writes.push_back({reinterpret_cast<uint64_t>(to[i]), out.bytes(), out.offset});
+        else
+            windows.push_back({out.offset, out.offset + out.bytes()});
     }
-    const ert_state state = target.launch({reads, inputs.all}, {writes, outputs.all}, timeout_ms);
+    const ert_state state = target.launch({reads, inputs.all}, {writes, outputs.all, std::move(windows)}, timeout_ms);
     if (state != ert_state::completed) return state;
     for (size_t i = 0; i < to.size(); ++i) {
         const slot& out = outputs.slots[i];

@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from fpga_dynamo._native import XclbinError, ert_cmd_state, uuid, xclbin, xclBOSyncDirection, xrt_info_device
+from fpga_dynamo._native import (
+    XclbinError,
+    card_protocol,
+    ert_cmd_state,
+    uuid,
+    xclbin,
+    xclBOSyncDirection,
+    xrt_info_device,
+)
 from fpga_dynamo._native import bo as native_bo
 from fpga_dynamo.device_address import parse
 from fpga_dynamo.errors import DeviceError
@@ -193,7 +201,7 @@ class RemoteBuffer:
         self._nbytes = nbytes
         self._has_host = flags != self.flags.device_only
         self._host: Any = None
-        kind = "normal" if self._has_host else "device_only"
+        kind = card_protocol.NORMAL if self._has_host else card_protocol.DEVICE_ONLY
         number = self.link.new_number()
         self.link.request("bo", id=number, device=device.number, nbytes=nbytes, flags=kind, group=group)
         self.number = number

@@ -1,9 +1,4 @@
-"""Frames of the card server's protocol.
-
-A frame is a prefix of 16 bytes (magic, bytes of the head, bytes of the payload; little-endian), a head of JSON, and a
-payload of raw bytes. A request has the name of an operation under "op"; an answer has what was asked for, or a kind of
-error under "error" and its sentence under "text".
-"""
+"""Frames of the card server's protocol, which fpga_dynamo/native/card_server/protocol.hpp describes for both ends."""
 
 from __future__ import annotations
 
@@ -15,26 +10,20 @@ from typing import Any
 
 from typing_extensions import Buffer
 
+from fpga_dynamo._native import card_protocol
 from fpga_dynamo.errors import DeviceError
 
-PROTOCOL = 1
-"""Version of the operations and of their fields; the two ends must have the same."""
-MOST_HEAD = 1 << 20
-MOST_PAYLOAD = 64 << 20
-"""Bytes of a request's payload; what is larger is sent in several requests."""
-MOST_GREETING = 1 << 12
-"""Bytes of a head before the token has been proved; there is no payload then."""
-GREETING_SECONDS = 10.0
+PROTOCOL = card_protocol.VERSION
+MOST_HEAD = card_protocol.MOST_HEAD
+MOST_PAYLOAD = card_protocol.MOST_PAYLOAD
+MOST_GREETING = card_protocol.MOST_GREETING
+GREETING_SECONDS = float(card_protocol.GREETING_SECONDS)
 
-_MAGIC = b"FDcs"
 _PREFIX = struct.Struct("<4sIQ")
 _JOINED = 1 << 16
 """Bytes up to which a frame is one write."""
 _TLS_ALERT = b"\x15\x03"
-
-_QUIET_S, _PROBE_S, _PROBES = 10, 5, 3
-_UNANSWERED_MS = 1000 * (_QUIET_S + _PROBE_S * _PROBES)
-"""A peer that the network no longer reaches is given up after this time."""
+_UNANSWERED_MS = 1000 * (card_protocol.QUIET_SECONDS + card_protocol.PROBE_SECONDS * card_protocol.PROBES)
 
 
 class FrameError(DeviceError):
@@ -45,9 +34,9 @@ def prepare(connection: socket.socket) -> None:
     """No delay of small frames, and an end to connections whose peer has vanished."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _QUIET_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, card_protocol.QUIET_SECONDS)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, card_protocol.PROBE_SECONDS)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, card_protocol.PROBES)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
 
 
@@ -56,7 +45,7 @@ def send(connection: socket.socket, head: dict[str, Any], payload: Sequence[Buff
     text = json.dumps(head, separators=(",", ":")).encode()
     views = [memoryview(piece).cast("B") for piece in payload]
     nbytes = sum(view.nbytes for view in views)
-    begin = _PREFIX.pack(_MAGIC, len(text), nbytes) + text
+    begin = _PREFIX.pack(card_protocol.MAGIC, len(text), nbytes) + text
     if nbytes <= _JOINED:
         connection.sendall(b"".join([begin, *views]))
         return
@@ -73,7 +62,7 @@ def receive_head(connection: socket.socket, most_head: int, most_payload: int) -
     prefix = bytearray(_PREFIX.size)
     receive_into(connection, memoryview(prefix))
     magic, head_bytes, payload_bytes = _PREFIX.unpack(prefix)
-    if magic != _MAGIC:
+    if magic != card_protocol.MAGIC:
         if prefix.startswith(_TLS_ALERT):
             raise FrameError("the peer speaks TLS: its address begins with tls://")
         raise FrameError(f"the peer does not speak the protocol of a card server: it sent {bytes(magic)!r}")

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fpga_dynamo._native import DeviceMemoryError, XclbinError
+from fpga_dynamo._native import DeviceMemoryError, XclbinError, card_protocol
 from fpga_dynamo.device_address import DeviceAddress
 from fpga_dynamo.errors import DeviceError, OptionError
 from fpga_dynamo.runtime.drivers.remote import frames, token
@@ -33,7 +33,10 @@ _BATCH_SECONDS = 0.2
 _END = -1
 _MOST_PAYLOAD = 1 << 62
 """Of an answer: the client knows how much it has asked for."""
-_ERRORS: dict[str, type[DeviceError]] = {"memory": DeviceMemoryError, "xclbin": XclbinError}
+_ERRORS: dict[str, type[DeviceError]] = {
+    card_protocol.MEMORY_ERROR: DeviceMemoryError,
+    card_protocol.XCLBIN_ERROR: XclbinError,
+}
 
 
 class Link:

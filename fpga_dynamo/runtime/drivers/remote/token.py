@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fpga_dynamo._native import card_protocol
 from fpga_dynamo.errors import OptionError
 from xclbin_build.trusted_path import is_own, printable, weakness
 
-_LEAST, _MOST = 16, 4096
-_NONCE_BYTES = 32
+_LEAST, _MOST = card_protocol.LEAST_TOKEN, card_protocol.MOST_TOKEN
 _MAKE = "make one with: (umask 077; openssl rand -hex 32 > FILE)"
 
 
@@ -57,7 +57,7 @@ def read_token(path: str | Path) -> bytes:
 
 def nonce() -> str:
     """A random number, as text."""
-    return secrets.token_hex(_NONCE_BYTES)
+    return secrets.token_hex(card_protocol.NONCE_BYTES)
 
 
 def proof(token: bytes, who: str, numbers: Mapping[str, str]) -> str:
@@ -73,4 +73,4 @@ def is_proof(given: Any, token: bytes, who: str, numbers: Mapping[str, str]) -> 
 
 def is_nonce(given: Any) -> bool:
     """Whether `given` is text that :func:`nonce` may have made."""
-    return isinstance(given, str) and given.isascii() and len(given) == 2 * _NONCE_BYTES
+    return isinstance(given, str) and given.isascii() and len(given) == 2 * card_protocol.NONCE_BYTES
