@@ -52,10 +52,30 @@ constexpr char DEVICE_ERROR[] = "device", MEMORY_ERROR[] = "memory", XCLBIN_ERRO
 constexpr char NORMAL[] = "normal", DEVICE_ONLY[] = "device_only";
 
 // Operations of a client who has proved the token.
-#define CARD_OPERATIONS(X)                                                                                        \
-    X(status)                                                                                                     \
-    X(free)                                                                                                       \
-    X(open) X(load) X(put) X(fetch) X(xclbin_uuid) X(info) X(memory) X(kernel) X(group) X(bo) X(address) X(write) \
-        X(place) X(read) X(copy) X(populate) X(discard) X(start) X(execute) X(wait) X(state) X(abort)
+#define CARD_OPERATIONS(X) \
+    X(status)              \
+    X(free)                \
+    X(open)                \
+    X(load)                \
+    X(put)                 \
+    X(fetch)               \
+    X(xclbin_uuid)         \
+    X(info)                \
+    X(memory)              \
+    X(kernel)              \
+    X(group)               \
+    X(bo)                  \
+    X(address)             \
+    X(write)               \
+    X(place)               \
+    X(read)                \
+    X(copy)                \
+    X(populate)            \
+    X(discard)             \
+    X(start)               \
+    X(execute)             \
+    X(wait)                \
+    X(state)               \
+    X(abort)
 
 }  // namespace card_protocol
