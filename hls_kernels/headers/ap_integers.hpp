@@ -90,6 +90,15 @@ struct ap_range_ref {
     __AP_INLINE ap_range_ref(ap_detail::raw_t<W_, S_>& whole, int from, int to) : of(whole), high(from), low(to) {}
     ap_range_ref(const ap_range_ref&) = default;
 
+    // From a low place to a high one the bits are in the opposite order, as AMD's. Loops are checked without that: a
+    // branch for each range would change them.
+    __AP_INLINE bool is_reversed() const {
+#ifdef __HLS_CHECK__
+        return false;
+#else
+        return high < low;
+#endif
+    }
     __AP_INLINE ap_int_base<W_, false> get() const;
     __AP_INLINE operator ap_int_base<W_, false>() const { return get(); }
     __AP_INLINE operator unsigned long long() const;
@@ -282,23 +291,15 @@ Bits_ reversed(const Bits_& x, int n) {
 }
 }  // namespace ap_detail
 
-// A range from a low place to a high one has its bits in the opposite order, as AMD's. Loops are checked without that: a
-// branch for each range would change them.
 template <int W_, bool S_>
 __AP_INLINE ap_int_base<W_, false> ap_range_ref<W_, S_>::get() const {
     typedef ap_detail::raw_t<W_, false> bits;
-#ifndef __HLS_CHECK__
-    if (high < low) {
-        ap_int_base<W_, false> r = ap_range_ref(of, low, high).get();
-        r.v = ap_detail::reversed(r.v, low - high + 1);
-        return r;
-    }
-#endif
-    const int n = high - low + 1;
+    const int first = is_reversed() ? high : low, n = (is_reversed() ? low - high : high - low) + 1;
     bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
                         : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
     ap_int_base<W_, false> r;
-    r.v = static_cast<bits>((static_cast<bits>(of) >> low) & mask);
+    r.v = static_cast<bits>((static_cast<bits>(of) >> first) & mask);
+    if (is_reversed()) r.v = ap_detail::reversed(r.v, n);
     return r;
 }
 template <int W_, bool S_>
@@ -309,20 +310,13 @@ template <int W_, bool S_>
 template <class T_>
 __AP_INLINE ap_range_ref<W_, S_>& ap_range_ref<W_, S_>::operator=(const T_& x) {
     typedef ap_detail::raw_t<W_, false> bits;
-#ifndef __HLS_CHECK__
-    if (high < low) {
-        ap_int_base<W_, false> wide(x);
-        wide.v = ap_detail::reversed(wide.v, low - high + 1);
-        ap_range_ref(of, low, high) = wide;
-        return *this;
-    }
-#endif
-    const int n = high - low + 1;
+    const int first = is_reversed() ? high : low, n = (is_reversed() ? low - high : high - low) + 1;
     bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
                         : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
     bits wide = static_cast<bits>(ap_int_base<W_, false>(x).v);
-    of = static_cast<ap_detail::raw_t<W_, S_>>((static_cast<bits>(of) & ~static_cast<bits>(mask << low)) |
-                                               static_cast<bits>((wide & mask) << low));
+    if (is_reversed()) wide = ap_detail::reversed(wide, n);
+    of = static_cast<ap_detail::raw_t<W_, S_>>((static_cast<bits>(of) & ~static_cast<bits>(mask << first)) |
+                                               static_cast<bits>((wide & mask) << first));
     return *this;
 }
 template <int W_, bool S_>

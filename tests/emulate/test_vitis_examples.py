@@ -66,6 +66,7 @@ def test_commands_of_an_example(
     kernels = [f"{example}/src/first.cpp", "-k", "first", f"{example}/src/second.cpp", "-k", "second"]
     assert commands["xclbin"] == [
         "xclbin-build", "--target", "sw_emu", *kernels, "--config", f"{example}/link.cfg", "-DWIDTH=4",
+        "--config", f"{example}/hls.cfg",
         "-I", f"{example}/src", "-o", "OUT/chain.xclbin", "1",
     ]  # fmt: skip
     assert f"-I{checkout}/common" in commands["host"] and f"{checkout}/common/xcl2.cpp" in commands["host"]

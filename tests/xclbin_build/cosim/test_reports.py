@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from xclbin_build import csim
 from xclbin_build.cli import main
 
 from .conftest import Simulate
@@ -37,6 +39,21 @@ BENCH = """
         return out[63] == 64 ? 0 : 1;
     }
 """
+
+
+def test_what_the_program_is_told(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its schedule and memory, where its results go, and whether to search depths however long that takes."""
+    told: list[dict[str, str]] = []
+    run_bench = csim.run_bench
+
+    def run(*args: Any, variables: dict[str, str], **named: Any) -> int:
+        told.append(variables)
+        return run_bench(*args, variables=variables, **named)
+
+    monkeypatch.setattr(csim, "run_bench", run)
+    assert simulate(COPY, BENCH, "--fifo-depths").status == 0
+    (variables,) = told
+    assert set(variables) == {"FPGA_COSIM_SCHEDULE", "FPGA_COSIM_RESULT", "FPGA_COSIM_MEMORY", "FPGA_COSIM_DEPTHS"}
 
 
 def test_memory_has_a_range(simulate: Simulate, tmp_path: Path) -> None:
