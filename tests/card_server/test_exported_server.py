@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
 
 import fpga_dynamo
 import xclbin_build
-from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.runtime.drivers.remote.driver import RemoteDriver
 from fpga_dynamo.tools.cli import main
 from tests.card_server.card_server_kit import serving, status, write_token
@@ -126,7 +126,7 @@ def test_own_xclbin_without_variables(plain: Path, tmp_path: Path) -> None:
         refused = torch.compile(
             model, backend="fpga", options={**options, "device": server.device(), "recipe": "single"}
         )
-        with pytest.raises(FpgaError, match="loads no xclbin but its own"):
+        with pytest.raises(BackendCompilerFailed, match="loads no xclbin but its own"):
             refused(x)
 
 

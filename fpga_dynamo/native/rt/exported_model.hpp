@@ -20,7 +20,7 @@ struct open_options {
     unsigned timeout_ms = 60000;
     bool check_weights = true;
     // Of a card that this library has no driver of: the device with the xclbin at a path loaded, whose UUID is that.
-    std::function<std::shared_ptr<fd::device>(const std::string& path, const std::string& uuid)> open = {};
+    std::function<std::shared_ptr<fd::device>(const std::string& path, const std::string& uuid)> open;
 };
 
 // All members but the destructor may be called from several threads at once, and throw model_error or another

@@ -25,7 +25,7 @@ struct extent {
 struct crossing {
     const std::vector<card_model::transfer>& pieces;
     extent all;
-    std::vector<extent> windows = {};  // that will be asked for after a launch
+    std::vector<extent> windows;  // that will be asked for after a launch
 };
 
 class launchable {

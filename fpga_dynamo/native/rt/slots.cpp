@@ -87,7 +87,8 @@ ert_state launch_slots(launchable& target, const slot_list& inputs, const std::v
         else
             windows.push_back({out.offset, out.offset + out.bytes()});
     }
-    const ert_state state = target.launch({reads, inputs.all}, {writes, outputs.all, std::move(windows)}, timeout_ms);
+    const ert_state state = target.launch({reads, inputs.all, {}}, {writes, outputs.all, std::move(windows)},
+                                          timeout_ms);
     if (state != ert_state::completed) return state;
     for (size_t i = 0; i < to.size(); ++i) {
         const slot& out = outputs.slots[i];
