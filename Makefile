@@ -45,7 +45,7 @@ torch_tests := $(addprefix tests/,backend/test_torch_versions.py backend/test_di
     backend/test_rare_programs.py backend/test_double_backward.py backend/test_training.py compile_cache/test_warm_start.py \
     compile_cache/test_aot_compile.py quantize/test_requirement.py quantize/test_on_card.py test_estimate.py)
 
-.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy docs notebooks format wheel models quantised transformers executorch ray clean
+.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak recipes card-server lint tidy docs notebooks format wheel models quantised transformers executorch ray clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -238,6 +238,14 @@ $(soc_graphs): | $(installed)
 # Eight applications in real time for so long: none is lost, nothing leaks.
 soak: $(installed)
 	SOAK_SECONDS=$(SOAK_SECONDS) $(bin)/python -m pytest -q -m slow tests/soc
+
+# The search of an engine for whole networks, against all engines of a small space.
+recipes: $(installed)
+	$(bin)/python -m pytest -q -m slow tests/test_recipe_networks.py
+
+# The card server in C++: exported, for Arm under qemu, over XRT, under sanitizers.
+card-server: $(installed)
+	$(bin)/python -m pytest -q -m slow tests/card_server
 
 bench: $(installed) $(if $(filter all,$(PEERS)),$(VENV)/.peers)
 	$(bin)/python -m benchmarks --out out/bench --history benchmarks/history $(BENCH)

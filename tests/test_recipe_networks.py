@@ -1,6 +1,6 @@
 """`xclbin-build --from-model` for whole networks: BERT-base on a U55C, MobileNet V2 and YOLOv3-tiny in one recipe.
 
-The recipe fits, builds, keeps its contracts, and is as fast as the best of a small space. `make extended` runs them: a
+The recipe fits, builds, keeps its contracts, and is as fast as the best of a small space. `make recipes` runs them: a
 search takes minutes.
 """
 
@@ -21,13 +21,12 @@ from fpga_dynamo.tools.recipe_search import recipe_file
 from fpga_dynamo.tools.recipe_search.search import Found, Search
 from fpga_dynamo.tools.recipe_search.space import Candidate, Card, Space
 from fpga_dynamo.tools.recipe_search.workload import TracedModel, Workload
-from tests.marks import EXTENDED
 from xclbin_build import platform as platforms
 from xclbin_build.build import load_design
 from xclbin_build.cli import main
 from xclbin_build.estimate.design import estimate
 
-pytestmark = list(EXTENDED)
+pytestmark = pytest.mark.slow
 
 SPACE = Space(pixels=(4, 8, 14), out_channels=(16,), window_rows=(1024, 2048), weight_steps=(1024,), vector_lanes=(8,))
 RECIPES = {"bert": (("bert_base_128",), "u55c"), "detector": (("mobilenet_v2", "yolo_v3_tiny"), "zcu102")}

@@ -131,7 +131,6 @@ def test_own_xclbin_without_variables(plain: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.extended
 @pytest.mark.skipif(shutil.which(COMPILER) is None or QEMU is None, reason=f"no cross-compiler or qemu: {PACKAGES}")
 @torch.no_grad()
 def test_a_server_on_arm(tmp_path: Path) -> None:
@@ -158,7 +157,6 @@ def test_a_server_on_arm(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.extended
 @pytest.mark.skipif(not HEADERS.is_file(), reason=f"no {HEADERS}: apt-get install libxrt-dev")
 def test_cards_of_xrt(tmp_path: Path) -> None:
     """The suite of drivers over XRT with the emulator inside of it."""
