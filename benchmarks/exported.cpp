@@ -23,7 +23,7 @@ double milliseconds_since(clock_type::time_point begin) {
     return std::chrono::duration<double, std::milli>(clock_type::now() - begin).count();
 }
 
-// What reading a file into memory takes, which is no matter of this library.
+// Milliseconds for reading a file into memory, which the library cannot shorten.
 double reading_ms(const std::string& path) {
     const int file = open(path.c_str(), O_RDONLY);
     struct stat about{};

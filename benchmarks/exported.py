@@ -2,7 +2,7 @@
 
 CMake builds the program with -O2 in an environment without variables. The page cache has its weights. Blocks
 of its calls and of calls in Python take turns, each with one thread. Start-up is the time of `fd_model_open` without
-what reading weights.bin into memory takes.
+the time for reading weights.bin into memory.
 """
 
 from __future__ import annotations

@@ -288,34 +288,6 @@ Bits_ reversed(const Bits_& x, int n) {
 }
 }  // namespace ap_detail
 
-#ifdef __HLS_CHECK__
-template <int W_, bool S_>
-__AP_INLINE ap_int_base<W_, false> ap_range_ref<W_, S_>::get() const {
-    typedef ap_detail::raw_t<W_, false> bits;
-    const int n = high - low + 1;
-    bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
-                        : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
-    ap_int_base<W_, false> r;
-    r.v = static_cast<bits>((static_cast<bits>(of) >> low) & mask);
-    return r;
-}
-template <int W_, bool S_>
-__AP_INLINE ap_range_ref<W_, S_>::operator unsigned long long() const {
-    return static_cast<unsigned long long>(get().v);
-}
-template <int W_, bool S_>
-template <class T_>
-__AP_INLINE ap_range_ref<W_, S_>& ap_range_ref<W_, S_>::operator=(const T_& x) {
-    typedef ap_detail::raw_t<W_, false> bits;
-    const int n = high - low + 1;
-    bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
-                        : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
-    bits wide = static_cast<bits>(ap_int_base<W_, false>(x).v);
-    of = static_cast<ap_detail::raw_t<W_, S_>>((static_cast<bits>(of) & ~static_cast<bits>(mask << low)) |
-                                               static_cast<bits>((wide & mask) << low));
-    return *this;
-}
-#else
 template <int W_, bool S_>
 __AP_INLINE ap_int_base<W_, false> ap_range_ref<W_, S_>::get() const {
     typedef ap_detail::raw_t<W_, false> bits;
@@ -344,7 +316,6 @@ __AP_INLINE ap_range_ref<W_, S_>& ap_range_ref<W_, S_>::operator=(const T_& x) {
                                                static_cast<bits>((wide & mask) << first));
     return *this;
 }
-#endif
 template <int W_, bool S_>
 template <int A_, bool SA_>
 __AP_INLINE ap_int_base<W_ + A_, false> ap_int_base<W_, S_>::concat(const ap_int_base<A_, SA_>& low) const {

@@ -159,7 +159,16 @@ public:
         if (!failure_) failure_ = std::move(why);
         for (fiber* f : live_) wake(*f);
     }
-    std::exception_ptr take_failure() { return std::exchange(failure_, nullptr); }
+    // At the end of a region that has failed, whose processes have ended: the region around it is unwound too, and the
+    // thread gets the failure. unwinding: an exception is on its way already.
+    void throw_failure(bool unwinding) {
+        if (!at_root()) {
+            if (!unwinding) throw cancelled();
+            return;
+        }
+        const std::exception_ptr failure = take_failure();
+        if (!unwinding) std::rethrow_exception(failure);
+    }
 
     // Tests: run fibers in another order, and let them be interrupted at any stream operation. 0: as usual.
     void shuffle(uint64_t seed) { random_ = seed; }
@@ -178,6 +187,7 @@ private:
         static std::atomic<uint64_t> last{0};
         return last.fetch_add(1, std::memory_order_relaxed) + 1;
     }
+    std::exception_ptr take_failure() { return std::exchange(failure_, nullptr); }
     void throw_if_failed() {
         if (!failure_) return;
         if (!at_root()) throw cancelled();

@@ -122,13 +122,7 @@ public:
         const bool failed = fibers().failed();
         if (COUNTING && !failed) count();
         processes_.clear();
-        if (!failed) return;
-        if (!fibers().at_root()) {
-            if (!unwinding) throw cancelled();
-            return;
-        }
-        const std::exception_ptr failure = fibers().take_failure();
-        if (!unwinding) std::rethrow_exception(failure);
+        if (failed) fibers().throw_failure(unwinding);
     }
 
     std::string cause(int) const override { return "processes of " + name_; }

@@ -105,7 +105,7 @@ public:
             std::make_shared<kernel>(card_, card_model::parse_uuid(id), name, card_model::access_mode::shared));
     }
     std::shared_ptr<served_buffer> allocate(uint64_t bytes, bool, uint32_t group) override {
-        // The host's side is at the client.
+        // The client keeps the host's copy.
         return std::make_shared<emulated_buffer>(buffer(card_, bytes, buffer_flags::device_only, group));
     }
     unsigned lanes() override { return card_->loaded()->lanes(); }

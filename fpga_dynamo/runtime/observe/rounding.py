@@ -115,7 +115,7 @@ class OperatorRecorder(TorchDispatchMode):
         self.representable: list[bool] = []
         """With `widen`, of each operator whether float32 can represent all that it gave."""
         self.vanishing = 0
-        """With `widen`, how many operators gave numbers that float32 loses bits of, or has 0 for."""
+        """With `widen` and without noise, how many operators gave numbers below float32's normal ones."""
 
     def disturb(self, tensor: torch.Tensor, ulps: int = 1) -> None:
         """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are, and
@@ -178,7 +178,8 @@ class OperatorRecorder(TorchDispatchMode):
             self._disturb_parts(_attention_gradients, result, args, kwargs or {})
         if self._widen:
             self.representable.append(_finite(result, torch.float32))
-            self.vanishing += _vanishes(result)
+            if not self._magnitude:
+                self.vanishing += _vanishes(result)
         else:
             self.overflowing.append(not _finite(result) and _finite((args, kwargs)))
         self.decisions.extend(_sides(name, args, result))

@@ -3,7 +3,9 @@
 #pragma once
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/cosim/fifo.hpp"
@@ -98,34 +100,34 @@ private:
     std::deque<held> blocks_;
 };
 
-template <class Block_, int DEPTH_ = 2>
-class write_lock {
+// Gives a block back at the end of a scope.
+template <class Block_>
+class held_block {
 public:
-    template <int D_>
-    explicit write_lock(stream_of_blocks<Block_, D_>& blocks)
-        : release_([&blocks] { blocks.write_release(); }), block_(blocks.write_acquire()) {}
-    ~write_lock() { release_(); }
-    write_lock(const write_lock&) = delete;
+    held_block(Block_& block, std::function<void()> release) : block_(block), release_(std::move(release)) {}
+    ~held_block() { release_(); }
+    held_block(const held_block&) = delete;
     operator Block_&() { return block_; }
 
 private:
-    std::function<void()> release_;
     Block_& block_;
+    std::function<void()> release_;
 };
 
 template <class Block_, int DEPTH_ = 2>
-class read_lock {
+class write_lock : public held_block<Block_> {
+public:
+    template <int D_>
+    explicit write_lock(stream_of_blocks<Block_, D_>& blocks)
+        : held_block<Block_>(blocks.write_acquire(), [&blocks] { blocks.write_release(); }) {}
+};
+
+template <class Block_, int DEPTH_ = 2>
+class read_lock : public held_block<Block_> {
 public:
     template <int D_>
     explicit read_lock(stream_of_blocks<Block_, D_>& blocks)
-        : release_([&blocks] { blocks.read_release(); }), block_(blocks.read_acquire()) {}
-    ~read_lock() { release_(); }
-    read_lock(const read_lock&) = delete;
-    operator Block_&() { return block_; }
-
-private:
-    std::function<void()> release_;
-    Block_& block_;
+        : held_block<Block_>(blocks.read_acquire(), [&blocks] { blocks.read_release(); }) {}
 };
 
 }  // namespace hls

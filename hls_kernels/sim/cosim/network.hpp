@@ -172,7 +172,7 @@ private:
 
     void commit(lane& l, const event& e, cycle time);
 
-    // The answer to the question at `place`, of which `time` is the cycle.
+    // Decides the state query at `place` in cycle `time`; false if it has to wait.
     bool answered(std::uint32_t number, lane& l, std::size_t place, cycle time);
 
     void count(lane& l, const event& e, cycle from, cycle to);

@@ -60,13 +60,7 @@ void region::join() {
     }
     const bool failed = fibers().failed();
     members_.clear();
-    if (!failed) return;
-    if (!fibers().at_root()) {
-        if (!unwinding) throw cancelled();
-        return;
-    }
-    const std::exception_ptr failure = fibers().take_failure();
-    if (!unwinding) std::rethrow_exception(failure);
+    if (failed) fibers().throw_failure(unwinding);
 }
 
 void region::start(const char* call, std::initializer_list<const char*> arrays,
