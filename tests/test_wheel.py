@@ -129,8 +129,9 @@ def test_the_wheel_has_what_the_packages_need_and_nothing_else(installation: Ins
         names = set(wheel.namelist())
     folders = {name.split("/")[0] for name in names}
     assert {name for name in folders if not name.endswith(".dist-info")} == set(INSTALLED)
-    # Of the native sources those of the run-time library, which an exported model gets.
-    exported = tuple(f"fpga_dynamo/native/{part}/" for part in ("rt", "rt_xrt", "card"))
+    # Of the native sources those of the run-time library and the card server, which are exported.
+    parts = ("rt", "rt_xrt", "card", "card_server", "card_server_xrt")
+    exported = tuple(f"fpga_dynamo/native/{part}/" for part in parts)
     native = {name for name in names if name.startswith("fpga_dynamo/native/")}
     assert native and all(name.startswith(exported) for name in native)
     assert not [name for name in names if "/__pycache__/" in name]

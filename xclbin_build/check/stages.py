@@ -25,17 +25,12 @@ class Stage:
 
 def of(module: ir.Module, code: Sequence[ir.Instruction], starts: Mapping[int, float]) -> tuple[Stage, ...]:
     """The accesses of `code`. starts: in cycles, by the instruction's place in it."""
-    values: dict[str, float] = {}  # by the place that a write was given: when its value is there
-    for index, i in enumerate(code):
-        if i.opcode == "store" and i.pointer:
-            values[i.pointer] = max(values.get(i.pointer, 0.0), starts.get(index, 0.0))
-        elif i.opcode in ("getelementptr", "bitcast") and i.name and i.operands:
-            _join(values, code, index, starts)
+    accesses = [(index, i, way) for index, i in enumerate(code) if (way := _way(i)) is not None]
+    if not accesses:
+        return ()
+    values = _values(code, starts)
     found: dict[tuple[int, str], int] = {}
-    for index, i in enumerate(code):
-        way = _WAYS.get(i.callee or "") if i.opcode in ("call", "invoke") else None
-        if way is None:
-            continue
+    for index, i, way in accesses:
         at = starts.get(index, 0.0)
         if way == "W" and i.name:
             at = max(at, values.get(i.name, 0.0))
@@ -46,15 +41,21 @@ def of(module: ir.Module, code: Sequence[ir.Instruction], starts: Mapping[int, f
     return tuple(Stage(line, way, offset) for (line, way), offset in sorted(found.items()))
 
 
-def _join(values: dict[str, float], code: Sequence[ir.Instruction], index: int, starts: Mapping[int, float]) -> None:
-    """Of a structure that is written field by field, the last field counts."""
-    made = code[index]
-    assert made.name is not None
-    last = max((starts.get(n, 0.0) for n, i in enumerate(code) if i.opcode == "store" and i.pointer == made.name),
-               default=None)  # fmt: skip
-    if last is not None:
-        base = made.operands[0]
-        values[base] = max(values.get(base, 0.0), last)
+def _way(i: ir.Instruction) -> str | None:
+    return _WAYS.get(i.callee or "") if i.opcode in ("call", "invoke") else None
+
+
+def _values(code: Sequence[ir.Instruction], starts: Mapping[int, float]) -> dict[str, float]:
+    """When the value is there, by the place that a write was given. Of a structure, the last field counts."""
+    stored: dict[str, float] = {}
+    for index, i in enumerate(code):
+        if i.opcode == "store" and i.pointer:
+            stored[i.pointer] = max(stored.get(i.pointer, 0.0), starts.get(index, 0.0))
+    values = dict(stored)
+    for i in code:
+        if i.opcode in ("getelementptr", "bitcast") and i.name in stored and i.operands:
+            values[i.operands[0]] = max(values.get(i.operands[0], 0.0), stored[i.name])
+    return values
 
 
 def _line(module: ir.Module, i: ir.Instruction) -> int:
