@@ -98,7 +98,7 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
     includes = [str(folder / name) for name in ("", *project.get("includes", []))]
     unit = compile_sources(*files, includes=includes + sorted({str(file.parent) for file in files}))
     found = []
-    symbol = frontend.find_top(unit.raw, project["top"], files[0])
+    symbol = unit.symbol_of(project["top"])
     memories, latency = project.get("memories", False), project.get("latency")
     for process in processes(unit, project["top"]) or [Process(symbol)]:
         try:

@@ -26,7 +26,6 @@ from typing import Any
 from benchmarks.hls_loops import extracted
 from xclbin_build.errors import BuildError
 from xclbin_build.flow import csynth_text
-from xclbin_build.hls import frontend
 from xclbin_build.hls.translation import compile_sources
 
 _MOST_SOURCES = 12
@@ -182,7 +181,7 @@ def _fits(report: Report, choice: Sequence[str], root: Path) -> bool:
     for _ in range(_MOST_INCLUDES + 1):
         try:
             unit = compile_sources(*paths, includes=own + [str(root / one) for one in report.includes])
-            frontend.find_top(unit.raw, report.top, paths[0])
+            unit.symbol_of(report.top)
             break
         except (BuildError, RecursionError, UnicodeDecodeError) as error:
             folder_of_it = _includes(str(error), root)

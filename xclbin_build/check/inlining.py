@@ -40,7 +40,7 @@ def check_function(
         kernel = analyse(unit, process, whole=True)
     except frontend.TooLarge:
         calls = pure.Calls(unit.raw)
-        for one in pure.find(unit.raw, frontend.find_top(unit.raw, process.symbol, unit.path), calls):
+        for one in pure.find(unit.raw, unit.symbol_of(process.symbol), calls):
             alone = replace(unit, raw=calls.alone(one))
             with suppress(BuildError):  # then it is inlined
                 found = depth(analyse(alone, Process(one.symbol), whole=False))

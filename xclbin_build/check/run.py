@@ -16,7 +16,7 @@ from ..design import Design
 from ..design import Kernel as DesignKernel
 from ..errors import RecipeError
 from ..generate import hls_sources, stage
-from ..hls import frontend, ir
+from ..hls import frontend
 from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
 from ..hls.translation import Compiled, compile_sources
@@ -144,9 +144,8 @@ def _questions(
 ) -> list[_Question]:  # fmt: skip
     """What `check_source` checks."""
     unit = compile_sources(path, *others, includes=includes, defines=defines)
-    found = processes(unit, top) or [Process(frontend.find_top(unit.raw, top, path))]
-    names = ir.parse(unit.raw)
-    called = [(process, name_of(names, process.symbol)) for process in found]
+    found = processes(unit, top) or [Process(unit.symbol_of(top))]
+    called = [(process, name_of(unit.module, process.symbol)) for process in found]
     memories = (flow or flow_of(unit, top)) == "vivado"
     inferred = contract is None  # a contract rests on the sources alone
     question = CheckTask(unit, Process(""), clock_ns, part, memories=memories, inferred=inferred, vitis=vitis)
@@ -173,7 +172,7 @@ def flow_of(unit: Compiled, top: str) -> str:
     for pragma in unit.source.pragmas.values():
         if pragma.kind == "interface" and "m_axi" in pragma.words | {(pragma.value("mode") or "").lower()}:
             return "vitis"
-    symbol = frontend.find_top(unit.raw, top, unit.path)
+    symbol = unit.symbol_of(top)
     return "vitis" if symbol == top and not is_c(unit.path) else "vivado"
 
 

@@ -14,7 +14,7 @@ from hls_kernels import ENGINE
 from ..design import Core, Design, Kernel
 from ..errors import BuildError
 from ..generate import hls_sources, stage
-from ..hls import frontend, interfaces, ir
+from ..hls import frontend, interfaces
 from ..hls.operators import Operators
 from ..hls.processes import Process, name_of, processes
 from ..hls.resources import Component, Resources, total
@@ -79,8 +79,7 @@ def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, on
         file = Path(folder) / f"{kernel.name}.cpp"
         try:
             unit = compile_sources(file, includes=[folder, f"{folder}/lib"])
-            names = ir.parse(unit.raw)
-            called = [(process, name_of(names, process.symbol)) for process in processes(unit, kernel.name)]
+            called = [(process, name_of(unit.module, process.symbol)) for process in processes(unit, kernel.name)]
             wanted = [pair for pair in called if not only or pair[1] in only]
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
                 return list(pool.map(lambda pair: _process(unit, pair[0], pair[1], operators), wanted))

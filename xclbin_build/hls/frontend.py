@@ -158,10 +158,10 @@ def analyse_kernel(
 
     Raises SourceError if there is no such function, TooLarge if it has more than `most_loops`.
     """
-    symbol = find_top(unit.raw, top, unit.path)
+    symbol = unit.symbol_of(top)
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         files = Path(folder)
-        raw = pure.rewritten(unit.raw, operators or ())
+        raw = pure.rewritten(unit.reached_from(symbol), operators or ())
         names = {place: what.name for place, what in (passed or {}).items() if what.port}
         late = _of_shared_bundles(unit, symbol, names, memories=memories)
         early = late if not vitis or vitis >= _OVERLAP else frozenset[str]()
@@ -183,7 +183,7 @@ def analyse_kernel(
             final = _unroll(text, symbol, files, "-disable-licm-promotion", overlapping=bool(shared))
         scev = _scev(final, symbol, files)
     module = ir.parse(final)
-    module.structs = {**ir.parse(unit.raw).structs, **module.structs}  # also of those that are no longer written out
+    module.structs = {**unit.module.structs, **module.structs}  # also of those that are no longer written out
     function = module.function(symbol)
     if function is None:
         raise clang.SourceError(f"{unit.path}: '{top}' is empty after optimization: it has no effect.")
@@ -196,21 +196,6 @@ def analyse_kernel(
         operators={one.operator: takes for one, takes in (operators or {}).items()},
         vitis=vitis, overlapping=shared,
     )  # fmt: skip
-
-
-def find_top(text: str, top: str, path: Path) -> str:
-    """The symbol of the function `top`.
-
-    Raises SourceError, which lists the functions found, if it does not exist.
-    """
-    names = ir.parse(text).names()
-    mangled = re.compile(rf"_Z(?:N\w*?)?{len(top)}{re.escape(top)}(?![a-z_0-9]\w*\d)")
-    found = [n for n in names if n == top] or [n for n in names if mangled.match(n)]
-    found = found or [n for n in names if f"{len(top)}{top}" in n]
-    if not found:
-        known = ", ".join(n for n in names if not n.startswith("_ZN"))[:200]
-        raise clang.SourceError(f"{path} has no function '{top}'; it has {known or 'none'}.")
-    return found[0]
 
 
 def _of_shared_bundles(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: bool) -> frozenset[str]:

@@ -12,7 +12,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from . import ir
-from .frontend import find_top
 from .instances import options_of
 from .plan import Passed, Probe
 from .source import PROBE
@@ -45,8 +44,8 @@ def processes(unit: Compiled, top: str) -> list[Process]:
 
     A function that is inlined (`#pragma HLS inline`) is part of the region, and so are those that it calls.
     """
-    module = ir.parse(unit.raw)
-    symbol = find_top(unit.raw, top, unit.path)
+    module = unit.module
+    symbol = unit.symbol_of(top)
     function = module.function(symbol)
     if function is None or not _says(unit, function, "dataflow"):
         return []

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from . import clang, ir, source
+from .reachable import Reachable
 from .source import PROBE, MarkedSource
 
 _MOST_RETRIES = 8
@@ -25,7 +28,34 @@ class Compiled:
 
     def functions(self) -> list[str]:
         """Symbols of all functions, in the order of the text."""
-        return ir.parse(self.raw).names()
+        return self.module.names()
+
+    @cached_property
+    def module(self) -> ir.Module:
+        """The IR as it is read."""
+        return ir.parse(self.raw)
+
+    @cached_property
+    def _reachable(self) -> Reachable:
+        return Reachable(self.raw)
+
+    def reached_from(self, symbol: str) -> str:
+        """The IR without what a function does not need."""
+        return self._reachable.of(symbol)
+
+    def symbol_of(self, top: str) -> str:
+        """The symbol of the function `top`, which may be its symbol.
+
+        Raises SourceError, which lists the functions found, if it does not exist.
+        """
+        names = self.functions()
+        mangled = re.compile(rf"_Z(?:N\w*?)?{len(top)}{re.escape(top)}(?![a-z_0-9]\w*\d)")
+        found = [n for n in names if n == top] or [n for n in names if mangled.match(n)]
+        found = found or [n for n in names if f"{len(top)}{top}" in n]
+        if not found:
+            known = ", ".join(n for n in names if not n.startswith("_ZN"))[:200]
+            raise clang.SourceError(f"{self.path} has no function '{top}'; it has {known or 'none'}.")
+        return found[0]
 
 
 def compile_sources(*paths: Path, includes: Sequence[str] = (), defines: Sequence[str] = ()) -> Compiled:
