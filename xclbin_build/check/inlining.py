@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ..errors import BuildError
-from ..hls import frontend, pure
+from ..hls import frontend, function_pipelines, pure
 from ..hls.processes import Process
 from ..hls.translation import Compiled
-from .loops import Check, check, depth
+from .loops import Check, Loop, check, depth
 
 # Loops: of a function with more of them, or with loops of too much code, those that it calls become operators if they
 # have no effects.
@@ -52,6 +52,21 @@ def check_function(
                 doubts |= timing.doubts
         kernel = analyse(unit, process, whole=False)
     result = check(kernel, memories=memories, inferred=inferred).of(process)
+    for function in () if process.only else function_pipelines.find(unit, process.symbol):
+        again = analyse(function_pipelines.repeated(unit, function), process, whole=False)
+        repeated = check(again, memories=memories, inferred=inferred)
+        result.functions += _pipelined(function, repeated)
+        result.sources |= repeated.sources
+        doubts.update(repeated.notes)
+        if function.symbol == unit.symbol_of(process.symbol) and result.functions[-1:]:
+            result.latency = result.functions[-1].latency
     result.sources = sources | result.sources
     result.notes += sorted(doubts - set(result.notes))
     return result
+
+
+def _pipelined(function: function_pipelines.PipelinedFunction, found: Check) -> list[Loop]:
+    """The loop over a function's calls; of a function that is called in several places, the slowest."""
+    calls = [loop for loop in found.loops if loop.function and loop.name == function.loop.name]
+    slowest = sorted(calls, key=lambda loop: (loop.ii is None, loop.ii or 0))[-1:]
+    return [replace(loop, name=function.name, latency=loop.depth - 1 if loop.depth else None) for loop in slowest]

@@ -34,7 +34,7 @@ class Loop:
     nest: names and lines of the loops around it, outermost first. header: its block in the IR.
     stages: accesses to streams in an iteration. states: cycles of the code beside the loops in it. factor: iterations
     of the source in one. request, response: cycles in front of it and behind
-    it in which bursts wait for memory.
+    it in which bursts wait for memory. function: whether its iterations are the calls of a pipelined function.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Loop:
     factor: int = 1
     request: int = 0
     response: int = 0
+    function: bool = False
 
 
 @dataclass
@@ -69,6 +70,7 @@ class Check:
     sources: the reports that figures of operators are from.
     bursts: of copies outside of loops.
     states, stages: of the code outside of loops, as of a loop.
+    functions: those that a pragma pipelines, each as a loop over its calls.
     """
 
     top: str
@@ -80,6 +82,12 @@ class Check:
     bursts: list[bursts.Burst] = field(default_factory=list)
     states: int = 0
     stages: tuple[stages.Stage, ...] = ()
+    functions: list[Loop] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[Loop]:
+        """All that has an interval."""
+        return [*self.loops, *self.functions]
 
     def of(self, process: Process) -> Check:
         """What counts for a process: of a region's own loops, those alone, without a latency."""
@@ -206,7 +214,7 @@ class _Checker:
         code = {b for b in loop.blocks if self._flow.around(b) is loop}
         own = found.states = self._straight(code)
         found.stages = self._stages(code)
-        found.note = self._stays(children)
+        found.note = self._stays(children, found.function)
         if self._nests.flattens(loop):
             nest = [self._found[one.header] for one in self._nests.chain(loop)]
             only, known = nest[-1], [one.trips[1] for one in nest if one.trips]
@@ -239,6 +247,7 @@ class _Checker:
             trips=trips,
             latency=None,
             header=loop.header,
+            function=source is not None and source.id in self._kernel.source.pipelined,
             factor=instance.unroll or 1 if instance else 1,
             nest=tuple(self._name_and_line(outer) for outer in reversed(self._flow.ancestors(loop))),
         )
@@ -259,12 +268,13 @@ class _Checker:
                   if child in loop.blocks and child != loop.header]  # fmt: skip
         return self._bursts.of_loop(loop, own, code, [accesses for _, accesses in beside])
 
-    def _stays(self, children: list[cfg.Loop]) -> str:
+    def _stays(self, children: list[cfg.Loop], function: bool) -> str:
         """Why a loop has no interval: Vitis HLS unrolls the loops in one that it pipelines, and where it cannot, it
         leaves the pipeline out with a warning (UG1399, pragma HLS pipeline; a loop in it with a variable bound)."""
         names = ", ".join(f"'{self._found[child.header].name}'" for child in children)
         known = all(child.header in self._evolution.trips for child in children)
         why = "" if known else ", because its trip count is not a compile-time constant"
+        why += " (Vitis HLS warns: HLS 214-187)" if why and function else ""
         return f"{NOT_PIPELINED}: inner loop {names} is not unrolled{why}"
 
     def _take_back(self, loop: cfg.Loop, found: Loop) -> None:

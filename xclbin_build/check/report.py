@@ -53,6 +53,7 @@ def _part(part: CheckedPart) -> dict[str, Any]:
         "latency": part.check.latency,
         "latency_bounds": _bounds(uncertainty.of_latency, part.check.latency),
         "loops": [_loop(loop, part) for loop in part.check.loops],
+        "functions": [_loop(loop, part) for loop in part.check.functions],
         "copies": [_burst(burst) for burst in part.check.bursts],
         "notes": part.check.notes,
         "operators": part.check.sources,
@@ -101,16 +102,17 @@ def _loop(loop: Loop, part: CheckedPart) -> dict[str, Any]:
 
 
 def show(checked: Checked, console: Console, *, every: bool = False) -> None:
-    """Prints a table of the pipelined loops, and what misses its contract. every: loops that are not pipelined, too."""
+    """Prints a table of the pipelined loops and functions, and what misses its contract. every: also loops that are not
+    pipelined."""
     table = Table(box=None, pad_edge=False)
-    for name in ("part", "loop", "line", "II", "asked", "depth", "iterations", "limited by"):
+    for name in ("part", "loop or function", "line", "II", "asked", "depth", "iterations", "limited by"):
         table.add_column(name, justify="right" if name in ("line", "II", "asked", "depth", "iterations") else "left",
                          overflow="fold")  # fmt: skip
     for part in checked.parts:
         if part.check is None:
             table.add_row(part.name, "-", "", "?", "", "", "", f"not checked: {part.note}")
             continue
-        for loop in part.check.loops:
+        for loop in part.check.rows:
             quiet = loop.note.startswith(NOT_PIPELINED) and requested_interval(loop, part.contract)[1] is None
             if loop.ii is None and not every and (not loop.note or quiet):
                 continue
@@ -120,12 +122,11 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     for finding in checked.pragmas:
         console.print(f"pragma: {finding}", highlight=False, markup=False, soft_wrap=True)
-    misses = len(checked.misses)
-    loops = sum(loop.ii is not None for part in checked.parts if part.check for loop in part.check.loops)
-    console.print(
-        f"{loops} pipelined loops, {misses} with a larger II than required. {RESTS_ON}" if misses else
-        f"{loops} pipelined loops, none with a larger II than required. {RESTS_ON}", highlight=False, soft_wrap=True,
-    )  # fmt: skip
+    rows = [row for part in checked.parts if part.check for row in part.check.rows if row.ii is not None]
+    functions = sum(row.function for row in rows)
+    what = f"{len(rows) - functions} pipelined loops" + (f" and {functions} pipelined functions" if functions else "")
+    words = f"{what}, {len(checked.misses) or 'none'} with a larger II than required. {RESTS_ON}"
+    console.print(words, highlight=False, soft_wrap=True)
     console.print(uncertainty.RESTS_ON, highlight=False, soft_wrap=True)
 
 
@@ -142,7 +143,8 @@ def _row(table: Table, part: CheckedPart, loop: Loop) -> None:
         ii = (f"[bold red]{loop.ii}[/]" if slow else str(loop.ii)) + _band(uncertainty.of_interval(loop.ii))
     depth = f"{loop.depth}{_band(uncertainty.of_depth(loop.depth))}"
     place = f"{Path(loop.file).name}:{loop.line}" if loop.line else ""
-    table.add_row(part.name, loop.name, place, ii, "" if asked is None else str(asked), depth, trips,
+    table.add_row(part.name, loop.name, place, ii, "" if asked is None else str(asked), depth,
+                  "calls" if loop.function else trips,
                   words.replace("[", r"\["))  # fmt: skip
 
 

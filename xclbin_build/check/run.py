@@ -63,7 +63,7 @@ class Checked:
         """Loops whose initiation interval is above what their contract or their pragma asks for, or that have none."""
         found = []
         for part in self.parts:
-            for loop in part.check.loops if part.check else ():
+            for loop in part.check.rows if part.check else ():
                 by, asked = requested_interval(loop, part.contract)
                 if asked is not None and slower(loop, asked):
                     found.append(Miss(part, loop, asked, by))
@@ -71,15 +71,17 @@ class Checked:
 
     @property
     def unchecked(self) -> list[str]:
-        """Parts that clang refuses or that are too large, and loops that a contract names and that are too large."""
+        """Parts that clang refuses or that are too large, and so are loops that a contract names, and pipelined
+        functions."""
         found = []
         for part in self.parts:
             if part.check is None:
                 found.append(f"{part.name}: {part.note}")
                 continue
-            for loop in part.check.loops:
+            for loop in part.check.rows:
                 by, asked = requested_interval(loop, part.contract)
-                if by == "contract" and asked is not None and loop.ii is None and loop.note.startswith(NOT_CHECKED):
+                wanted = loop.function or (by == "contract" and asked is not None)
+                if wanted and loop.ii is None and loop.note.startswith(NOT_CHECKED):
                     found.append(f"{part.name}.{loop.name}: {loop.note}")
         return found
 
@@ -100,7 +102,8 @@ def requested_interval(loop: Loop, contract: qor.Contract | None) -> tuple[str, 
     """Who asks for a loop's interval, and which: its contract, its pragma, or nobody."""
     if contract is not None and loop.name in contract.loops:
         return "contract", contract.loops[loop.name].ii
-    return "pragma", loop.target_ii
+    unfit = loop.function and loop.note.startswith(NOT_PIPELINED)  # whatever interval the pragma asks for
+    return "pragma", loop.target_ii or (1 if unfit else None)
 
 
 def check_source(

@@ -18,7 +18,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import cfg, clang, ir, loop_hiding, pure, tables
+from . import cfg, clang, function_pipelines, ir, loop_hiding, pure, tables
 from .arrays import Array, Member
 from .instance import Instance
 from .instances import LATER, UNROLLED, identity, make_plan
@@ -166,7 +166,7 @@ def analyse_kernel(
         late = _of_shared_bundles(unit, symbol, names, memories=memories)
         early = late if not vitis or vitis >= _OVERLAP else frozenset[str]()
         flat = _optimise(_prepare(raw, symbol, early), symbol, _INLINE, files)
-        inlined = tables.drop_constant_writes(flat, symbol, unit.source)
+        inlined = tables.drop_constant_writes(function_pipelines.with_constants(flat), symbol, unit.source)
         if (loops := inlined.count(", !llvm.loop ")) > most_loops:
             raise TooLarge(
                 f"{unit.path.name}: '{top}' has about {loops:,} loops after inlining, and at most {most_loops:,} "

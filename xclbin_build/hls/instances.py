@@ -28,11 +28,12 @@ def make_plan(text: str, symbol: str, source: MarkedSource, evolution: str, *, a
     counts = scev.parse(evolution, symbol)
     plan = Plan({}, {}, {}, [], set(), [])
     by_header = _instances(module, flow, source, probes, counts, plan)
-    pipelined = _pipelined_functions(source)
     for header, instance in by_header.items():
         around = [by_header[loop.header] for loop in flow.ancestors(flow.loops[header])]
-        if any(outer.pipeline for outer in around) or pipelined & set(instance.path):
-            instance.inside_pipeline = instance.pipeline is None or any(outer.pipeline for outer in around)
+        calls = instance.source is not None and instance.source.id in source.pipelined
+        instance.inside_pipeline = not calls and (
+            any(outer.pipeline for outer in around) or any(source.pipelines(name) for name in instance.path)
+        )
     _decide_unrolling(by_header)
     if automatic:
         unroll_short_loops(flow, by_header, counts)
@@ -122,7 +123,7 @@ def _instances(
     for number, header in enumerate(in_order, start=1):
         loop = flow.loops[header]
         marked, location = identity(module, flow, loop)
-        written = source.loops.get(marked or 0)
+        written = source.loop(marked)
         path = tuple(name for name, _ in module.calls_to(location))
         instance = Instance(number, written, path)
         if header in counts.trips:
@@ -185,16 +186,6 @@ def _apply(instance: Instance, pragma: Pragma, probe: Probe | None) -> None:
         array = probe.pointer if probe and pragma.variable else None
         if pragma.variable is None or array:
             instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
-
-
-def _pipelined_functions(source: MarkedSource) -> set[str]:
-    names = set()
-    for function in source.functions:
-        for number in function.pragmas:
-            pragma = source.pragmas[number]
-            if pragma.kind == "pipeline" and "off" not in pragma.words:
-                names.add(function.name)
-    return names
 
 
 def _decide_unrolling(by_header: dict[str, Instance]) -> None:

@@ -221,7 +221,7 @@ def parse(text: str) -> Module:
     """Reads a module; its functions are read when they are asked for."""
     variables = {}
     for match in _GLOBAL.finditer(text):
-        kind = _type_at(match["rest"])[0]
+        kind = type_at(match["rest"])[0]
         debug = re.search(r", !dbg !(\d+)", match["rest"])
         variables["@" + match[1]] = Global(
             "@" + match[1], kind, match["kind"] == "constant", int(debug[1]) if debug else None
@@ -250,6 +250,16 @@ def split(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
+def split_at_bracket(text: str) -> tuple[str, str]:
+    """What stands before the bracket that closes an opened one, and what stands behind it."""
+    depth = 1
+    for at, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return text[:at], text[at + 1 :]
+    return text, ""
+
+
 def labels(terminator: Instruction) -> list[str]:
     """Blocks that a terminator leads to."""
     return [match.strip('"') for match in _LABEL.findall(terminator.text)]
@@ -265,7 +275,7 @@ def _parameters(text: str) -> list[tuple[str, str]]:
     for part in split(text[:end]):
         name = re.search(rf"(%{_NAME})$", part)
         if name:
-            found.append((name[1], _type_at(part)[0]))
+            found.append((name[1], type_at(part)[0]))
     return found
 
 
@@ -315,56 +325,56 @@ def _instruction(text: str, block: str) -> Instruction:
 def _fill(i: Instruction, tail: str) -> None:
     tail = _FLAGS.sub("", tail)
     if i.opcode in BINARY:
-        i.type, rest = _type_at(tail)
+        i.type, rest = type_at(tail)
         i.operands = split(rest)
     elif i.opcode in ("icmp", "fcmp"):
         _, _, tail = tail.partition(" ")
-        i.type, rest = _type_at(tail)
+        i.type, rest = type_at(tail)
         i.operands = split(rest)
     elif i.opcode in CASTS:
-        i.source_type, rest = _type_at(tail)
+        i.source_type, rest = type_at(tail)
         value, _, to = rest.rpartition(" to ")
         i.operands, i.type = ([value.strip()], to.strip()) if value else ([rest.strip()], i.source_type)
     elif i.opcode == "phi":
-        i.type, rest = _type_at(tail)
+        i.type, rest = type_at(tail)
         for part in split(rest):
             value, _, label = part.strip("[] ").rpartition(",")
             i.incoming.append((value.strip(), label.strip().removeprefix("%").strip('"')))
         i.operands = [value for value, _ in i.incoming]
     elif i.opcode == "select":
-        typed = [_type_at(part) for part in split(tail)]
+        typed = [type_at(part) for part in split(tail)]
         i.type = typed[1][0]
         i.operands = [value for _, value in typed]
     elif i.opcode == "load":
         parts = split(tail)
-        i.type, i.pointer = parts[0], _type_at(parts[1])[1]
+        i.type, i.pointer = parts[0], type_at(parts[1])[1]
     elif i.opcode == "store":
         parts = split(tail)
-        i.type, value = _type_at(parts[0])
-        i.operands, i.pointer = [value], _type_at(parts[1])[1]
+        i.type, value = type_at(parts[0])
+        i.operands, i.pointer = [value], type_at(parts[1])[1]
     elif i.opcode == "getelementptr":
         parts = split(tail)
         i.type, i.source_type = "ptr", parts[0]
-        i.operands = [_type_at(part)[1] for part in parts[1:]]
+        i.operands = [type_at(part)[1] for part in parts[1:]]
     elif i.opcode in ("call", "invoke"):
         match = re.match(rf"(.*?)(@{_NAME}|%{_NAME})\((.*)\)", tail)
         if match:
             i.callee = match[2][1:].strip('"')
             words = match[1].split()
             i.type = next((w for w in words if re.fullmatch(r"void|ptr|float|double|half|i\d+|[<{\[%].*", w)), "void")
-            i.operands = [value.split()[-1] for part in split(match[3]) if (value := _type_at(part)[1])]
+            i.operands = [value.split()[-1] for part in split(match[3]) if (value := type_at(part)[1])]
     elif i.opcode == "alloca":
         i.type, i.source_type = "ptr", split(tail)[0]
     elif i.opcode in ("br", "switch", "ret"):
         first = split(tail)[0] if tail else ""
-        i.type, value = _type_at(first) if first and not first.startswith("label") else ("void", "")
+        i.type, value = type_at(first) if first and not first.startswith("label") else ("void", "")
         i.operands = [value.split()[0]] if value else []
     else:
         i.operands = _VALUE.findall(tail)
-        i.type = _type_at(tail)[0]
+        i.type = type_at(tail)[0]
 
 
-def _type_at(text: str) -> tuple[str, str]:
+def type_at(text: str) -> tuple[str, str]:
     """The type that a text begins with, and the rest."""
     text = text.strip()
     if text[:1] in "[{<":

@@ -32,6 +32,11 @@ class Pragma:
         """The variable or port that it is about."""
         return self.value("variable", "port")
 
+    @property
+    def pipelines(self) -> bool:
+        """Whether it asks for a pipeline."""
+        return self.kind == "pipeline" and "off" not in self.words
+
 
 def parse(text: str, file: str, line: int) -> Pragma | None:
     """The pragma behind `#pragma HLS`; None if there is nothing behind it."""

@@ -49,7 +49,7 @@ def processes(unit: Compiled, top: str) -> list[Process]:
     function = module.function(symbol)
     if function is None or not _says(unit, function, "dataflow"):
         return []
-    with_loops = {loop.function for loop in unit.source.loops.values()}
+    with_loops = {loop.function for loop in (*unit.source.loops.values(), *unit.source.pipelined.values())}
     found: dict[str, Process] = {}
     ports = {
         place: Passed(name[1:], "", True) for place, (name, kind) in enumerate(function.parameters) if kind == "ptr"

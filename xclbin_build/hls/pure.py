@@ -123,7 +123,7 @@ def find(raw: str, symbol: str, calls: Calls) -> list[Pure]:
     for match in _CALL.finditer(raw):
         one = pure.get(match["name"].strip('"'))
         if one is not None:
-            variants[one.symbol].add(_constants(one.given(_split_at_bracket(match["rest"])[0])[1]))
+            variants[one.symbol].add(_constants(one.given(ir.split_at_bracket(match["rest"])[0])[1]))
     return [replace(one, constants=constants) for name, one in pure.items() for constants in sorted(variants[name])]
 
 
@@ -137,7 +137,7 @@ def _bound(definition: str, one: Pure) -> str:
     head, brace, body = definition.partition("{\n")
     match = _DEFINE.match(definition)
     assert match is not None  # it was found by it
-    names = [part.split()[-1] for part in ir.split(_split_at_bracket(match["rest"])[0])]
+    names = [part.split()[-1] for part in ir.split(ir.split_at_bracket(match["rest"])[0])]
     for place, value in one.constants:
         body = re.sub(re.escape(names[place + one.by_reference]) + r"(?![\w.$\-])", value, body)
     return head + brace + body
@@ -159,7 +159,7 @@ def _effects(raw: str, symbol: str, small: set[str]) -> dict[str, tuple[str, str
     groups = dict(re.findall(r"^attributes #(\d+) = \{(.*)\}$", told, re.M))
     found = {}
     for match in _DEFINE.finditer(told):
-        parameters, behind = _split_at_bracket(match["rest"])
+        parameters, behind = ir.split_at_bracket(match["rest"])
         own = " ".join([behind, *(groups.get(number, "") for number in re.findall(r"#(\d+)", behind))])
         found[match["name"].strip('"')] = (match["returns"], parameters, own)
     return found
@@ -214,7 +214,7 @@ def rewritten(text: str, operators: Iterable[Pure]) -> str:
         function = by_symbol.get(match["name"].strip('"'))
         if function is None:
             return match[0]
-        arguments, behind = _split_at_bracket(match["rest"])
+        arguments, behind = ir.split_at_bracket(match["rest"])
         into, values = function.given(arguments)
         one = known.get((function.symbol, _constants(values)))
         if one is None:
@@ -249,13 +249,3 @@ def _result(module: ir.Module, one: Pure) -> str:
         return one.returns
     pointed = re.search(r"sret\((%(?:\"[^\"]*\"|[\w.$\-]+)|[^()]*)\)", one.returns)
     return _words(module.size_of(pointed[1])) if pointed else "i32"
-
-
-def _split_at_bracket(text: str) -> tuple[str, str]:
-    """What stands before the bracket that closes an opened one, and what stands behind it."""
-    depth = 1
-    for at, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0:
-            return text[:at], text[at + 1 :]
-    return text, ""

@@ -72,7 +72,8 @@ class SourceFunction:
 @dataclass
 class MarkedSource:
     """text: what clang compiles; plain: the same without marks. loops, pragmas: by their numbers, of which `first` is
-    the lowest. notes: what could not be understood."""
+    the lowest. pipelined: functions with a pragma `pipeline`, as loops over their calls, which are numbered behind the
+    loops. notes: what could not be understood."""
 
     path: Path
     text: str
@@ -82,6 +83,16 @@ class MarkedSource:
     functions: list[SourceFunction]
     notes: list[str]
     first: int = 1
+    pipelined: dict[int, SourceLoop] = field(default_factory=dict)
+
+    def loop(self, number: int | None) -> SourceLoop | None:
+        """The loop, or the pipelined function, of a number in the metadata."""
+        return self.loops.get(number or 0) or self.pipelined.get(number or 0)
+
+    def pipelines(self, function: str) -> bool:
+        """Whether a pragma pipelines a function. function: its name, perhaps with arguments of a template."""
+        name = re.split(r"\W", function, maxsplit=1)[0]
+        return any(name == one.function for one in self.pipelined.values())
 
 
 def is_c(path: Path) -> bool:
@@ -101,7 +112,7 @@ def read(
     command += [*(f"-I{i}" for i in includes), *(f"-isystem{h}" for h in clang.HEADERS)]
     command += ["-w", "-fms-extensions", str(path)]
     text, _ = clang.run("clang", command)
-    first = max([*after.loops, *after.pragmas, after.first - 1]) + 1 if after else 1
+    first = max([*after.loops, *after.pipelined, *after.pragmas, after.first - 1]) + 1 if after else 1
     return mark(text, path, skip=frozenset(), first=first)
 
 
@@ -119,7 +130,7 @@ def together(sources: Sequence[MarkedSource]) -> MarkedSource:
         {number: loop for one in sources for number, loop in one.loops.items()},
         {number: pragma for one in sources for number, pragma in one.pragmas.items()},
         [function for one in sources for function in one.functions], [note for one in sources for note in one.notes],
-        sources[0].first,
+        sources[0].first, {number: loop for one in sources for number, loop in one.pipelined.items()},
     )  # fmt: skip
 
 
@@ -155,10 +166,16 @@ class _Marker:
                     by_function.setdefault(owner[1], []).append(number)
                 if number not in self._skip:
                     self._probe(index, number, pragma)
-        for name, start, _ in functions:
+        for name, start, end in functions:
             token = self._items[start]
             own = tuple(by_function.get(start, ()))
             self._source.functions.append(SourceFunction(name, token.file, token.line, own))
+            pipelines = [n for n in own if self._source.pragmas[n].pipelines]
+            if pipelines:
+                number = self._source.first + len(self._source.loops) + len(self._source.pipelined)
+                self._source.pipelined[number] = SourceLoop(
+                    number, token.file, token.line, self._items[end].line, name, name, None, 0, pragmas=pipelines
+                )
         self._source.text = self._written()
 
     def _loops_of(self, function: str, start: int, end: int) -> list[tuple[int, int, SourceLoop]]:
