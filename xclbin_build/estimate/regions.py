@@ -1,4 +1,5 @@
-"""A kernel's regions: a pipelined loop is one, and so is what lies directly in any other loop, or in none."""
+"""A kernel's regions: a pipelined loop is one, a pipelined function is one where no pipelined loop calls it, and so is
+what else lies directly in a loop, or in none."""
 
 from __future__ import annotations
 
@@ -10,14 +11,15 @@ from dataclasses import dataclass, field
 from ..hls import cfg, ir
 from ..hls.frontend import KEEP, Kernel
 from ..hls.schedule import Schedule
+from ..hls.source import plain_name
 
 _IGNORED_CALLS = re.compile(r"llvm\.(lifetime|dbg|assume|experimental|donothing|prefetch)|" + KEEP)
 
 
 @dataclass
 class ScheduledRegion:
-    """Code that is scheduled together. process: of a dataflow region, "" without one. ii: of a pipelined loop, None of
-    a sequence of states."""
+    """Code that is scheduled together. process: of a dataflow region, "" without one. ii: of a pipelined loop or
+    function, None of a sequence of states."""
 
     name: str
     process: str
@@ -31,22 +33,41 @@ def regions(kernel: Kernel, intervals: Mapping[str, int], process_of: Mapping[st
     """The regions of a kernel. intervals: initiation intervals of its pipelined loops, by their headers; process_of:
     the process of a dataflow region that each block belongs to."""
     flow = kernel.flow
-    found: dict[tuple[str, str], ScheduledRegion] = {}
+    found: dict[tuple[str, str, str], ScheduledRegion] = {}
     for block in flow.order:
         loop = flow.around(block)
-        key = (loop.header if loop else "", process_of.get(block, ""))
-        if key not in found:
-            instance = kernel.instance_of(loop) if loop else None
-            found[key] = ScheduledRegion(instance.name if instance else kernel.top, key[1], [], intervals.get(key[0]))
-        region = found[key]
-        code = [i for i in flow.function.blocks[block] if not (i.callee and _IGNORED_CALLS.match(i.callee))]
-        region.code += code
-        # Blocks between which there is no inner loop may be joined.
-        if region.segments and any(_directly_in(flow, p, key[0]) for p in flow.predecessors[block]):
-            region.segments[-1] += code
-        else:
-            region.segments.append(list(code))
+        header = loop.header if loop else ""
+        for function, code in _by_function(kernel, block, pipelined=header in intervals).items():
+            key = (header, process_of.get(block, ""), function)
+            if key not in found:
+                instance = kernel.instance_of(loop) if loop else None
+                name = function or (instance.name if instance else kernel.top)
+                ii = intervals.get(header, kernel.functions.get(function))
+                found[key] = ScheduledRegion(name, key[1], [], ii)
+            region = found[key]
+            region.code += code
+            # Blocks between which there is no inner loop may be joined.
+            if region.segments and any(_directly_in(flow, p, header) for p in flow.predecessors[block]):
+                region.segments[-1] += code
+            else:
+                region.segments.append(list(code))
     return list(found.values())
+
+
+def _by_function(kernel: Kernel, block: str, *, pipelined: bool) -> dict[str, list[ir.Instruction]]:
+    """A block's code by the pipelined function that it is of, the outermost of several; "" for none. pipelined: whether
+    a pipelined loop is around it, whose interval counts."""
+    code = [i for i in kernel.function.blocks[block] if not (i.callee and _IGNORED_CALLS.match(i.callee))]
+    if pipelined or not kernel.functions:
+        return {"": code}
+    found: dict[str, list[ir.Instruction]] = {}
+    function = ""
+    for i in code:
+        if i.debug is not None:  # else it is of the function of what stands before it
+            names = [plain_name(name) for name, _ in kernel.module.calls_to(i.debug)]
+            function = next((name for name in reversed(names) if name in kernel.functions), "")
+        found.setdefault(function, []).append(i)
+    return found
 
 
 def _directly_in(flow: cfg.Flow, block: str, header: str) -> bool:

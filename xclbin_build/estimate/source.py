@@ -105,16 +105,17 @@ class ResourceCount:
             use.states += region.ii or plan.depth
         for kind, count in wanted.items():
             use.units[kind] = max(use.units[kind], count)
-        products = set()
+        products, own = set(), Usage()
         for i in region.code:
             if self._absorbed(i):
                 continue
             if i.opcode == "mul":
-                self._count_product(i, region, use)
+                self._count_product(i, region, own)
             elif i.opcode == "getelementptr":
                 products |= self._address_products(i)
             elif not self._operators.shared_kind(i) and i.opcode not in _FREE:
                 use.logic += self._logic(i, region.ii is not None)
+        use.add_products(own, region.ii or 1)
         for bits, stride in products:
             use.multipliers[(bits, stride.bit_length(), bits + stride.bit_length())] += 1
         self._count_ports(region, use)

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..hls.operators import Operators, multiplexer
+from ..hls.operators import Operators, multiplexer, product_dsps
 from ..hls.resources import Resources, total
 from . import memories
 
@@ -28,6 +28,17 @@ class Usage:
     register_bits: int = 0
     shift_bits: int = 0
     states: int = 0
+
+    def add_products(self, own: Usage, ii: int) -> None:
+        """The products of a region. In a pipeline of interval `ii` as many share a DSP, behind two multiplexers; those
+        of LUTs are not worth it."""
+        self.logic += own.logic
+        for mine, its in ((self.multipliers, own.multipliers), (self.accumulated, own.accumulated)):
+            for widths, count in its.items():
+                units = math.ceil(count / ii) if product_dsps(*widths) else count
+                mine[widths] += units
+                if units < count:
+                    self.multiplexers[math.ceil(count / units) + 1] += 2 * units
 
     def count_choices(self) -> None:
         """Multiplexers in front of what several operations share."""

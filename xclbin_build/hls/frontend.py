@@ -87,6 +87,7 @@ class Kernel:
     vitis: the version of Vitis HLS whose rules apply, "" for the newest.
     operators: cycles, and nanoseconds behind them, of functions that became operators (pure.py), by symbol.
     overlapping: parameters that may overlap each other.
+    functions: as of `Plan`.
     """
 
     top: str
@@ -106,6 +107,7 @@ class Kernel:
     vitis: str = ""
     operators: dict[str, tuple[int, float]] = field(default_factory=dict)
     overlapping: frozenset[str] = frozenset()
+    functions: dict[str, int] = field(default_factory=dict)
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
         """What a loop of the IR is in the source."""
@@ -194,7 +196,7 @@ def analyse_kernel(
         [*unit.source.notes, *plan.notes], plan.members, plan.pragmas,
         passed={function.parameters[place][0]: what for place, what in (passed or {}).items()},
         operators={one.operator: takes for one, takes in (operators or {}).items()},
-        vitis=vitis, overlapping=shared,
+        vitis=vitis, overlapping=shared, functions=plan.functions,
     )  # fmt: skip
 
 

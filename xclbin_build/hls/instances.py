@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from . import cfg, ir, scev
 from .automatic import THRESHOLD, unroll_short_loops
@@ -10,7 +11,7 @@ from .instance import FULL, Dependence, Instance
 from .partitions import find_arrays
 from .plan import Plan, Probe
 from .pragma import Pragma
-from .source import PROBE, PROBED, MarkedSource
+from .source import PROBE, PROBED, MarkedSource, plain_name
 
 # Metadata of a loop that unrolls: at once, or once all that pragmas ask for is done. Until then LLVM leaves it, as any
 # number but zero says yes.
@@ -39,6 +40,7 @@ def make_plan(text: str, symbol: str, source: MarkedSource, evolution: str, *, a
         unroll_short_loops(flow, by_header, counts)
     _keep_large_loops(flow, by_header)
     _number_metadata(module, flow, by_header, plan)
+    plan.functions = _function_intervals(source, probes, by_header.values())
     find_arrays(module, function, text, probes, plan)
     return plan
 
@@ -186,6 +188,23 @@ def _apply(instance: Instance, pragma: Pragma, probe: Probe | None) -> None:
         array = probe.pointer if probe and pragma.variable else None
         if pragma.variable is None or array:
             instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
+
+
+def _function_intervals(
+    source: MarkedSource, probes: list[Probe], instances: Iterable[Instance]
+) -> dict[str, int]:
+    """The intervals of pipelined functions; of two instances of a template the shorter. A function with a loop that
+    does not unroll is no pipeline."""
+    names = {number: loop.function for loop in source.pipelined.values() for number in loop.pragmas}
+    numbers = {id(source.pragmas[number]): name for number, name in names.items()}
+    found: dict[str, int] = {}
+    for probe in probes:
+        if name := numbers.get(id(probe.pragma)):
+            ii = probe.values.get("ii") or 1
+            found[name] = min(found.get(name, ii), ii)
+    stay = [i for i in instances if i.too_large or i.count is None or i.unroll != FULL]
+    kept = {plain_name(name) for instance in stay for name in instance.path}
+    return {name: ii for name, ii in found.items() if name not in kept}
 
 
 def _decide_unrolling(by_header: dict[str, Instance]) -> None:

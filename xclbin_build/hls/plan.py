@@ -12,7 +12,8 @@ from .pragma import Pragma
 @dataclass
 class Plan:
     """What becomes of the inlined IR. latches: metadata's number for the loop that each latch closes. kept: arrays that
-    stay memories. members: of structures, the arrays in them. pragmas: about parameters."""
+    stay memories. members: of structures, the arrays in them. pragmas: about parameters. functions: the intervals that
+    pragmas ask for of pipelined functions, by their names."""
 
     instances: dict[int, Instance]
     arrays: dict[str, Array]
@@ -22,6 +23,7 @@ class Plan:
     notes: list[str]
     members: dict[str, list[Member]] = field(default_factory=dict)
     pragmas: list[tuple[str, Probe]] = field(default_factory=list)
+    functions: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

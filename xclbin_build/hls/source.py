@@ -91,8 +91,12 @@ class MarkedSource:
 
     def pipelines(self, function: str) -> bool:
         """Whether a pragma pipelines a function. function: its name, perhaps with arguments of a template."""
-        name = re.split(r"\W", function, maxsplit=1)[0]
-        return any(name == one.function for one in self.pipelined.values())
+        return any(plain_name(function) == one.function for one in self.pipelined.values())
+
+
+def plain_name(function: str) -> str:
+    """A function's name as in `MarkedSource.functions`: without arguments of templates and signs of operators."""
+    return re.split(r"\W", function, maxsplit=1)[0]
 
 
 def is_c(path: Path) -> bool:

@@ -149,3 +149,43 @@ def test_products_take_as_many_dsps_as_in_reports(a: int, b: int, out: int, coun
 
 def test_signed_digits() -> None:
     assert [signed_digits(n) for n in (0, 1, 7, 900, 1024, -3)] == [0, 1, 2, 3, 1, 2]
+
+
+DENSE = """
+    template <int R> void dense(const short x[12], int out[11], const short w[132]) {
+    #pragma HLS pipeline II = R
+        int sums[11];
+    #pragma HLS array_partition variable = sums complete
+        for (int j = 0; j < 11; j++) sums[j] = 0;
+        for (int i = 0; i < 12; i++)
+            for (int j = 0; j < 11; j++) sums[j] += x[i] * w[i * 11 + j];
+        for (int j = 0; j < 11; j++) out[j] = sums[j];
+    }
+    extern "C" void top(const short x[12], int out[11], const short w[132], const float* a, float* b, int n) {
+    #pragma HLS array_partition variable = x complete
+    #pragma HLS array_partition variable = w complete
+    #pragma HLS array_partition variable = out complete
+        dense<1>(x, out, w);
+    others:
+        for (int i = 0; i < n; i++) b[i] = a[i] * a[i];
+    }
+"""
+
+
+def test_a_pipelined_function_shares_products_within_its_interval(tmp_path: Path) -> None:
+    """A dense layer of hls4ml has 34 DSPs at an interval of 4, of 132 products."""
+    text = DENSE.replace("n; i++) b", "8; i++) b")
+    assert taken(count(tmp_path, text)[""]).dsp == 132 + 3  # and the product of floats
+    assert taken(count(tmp_path, text.replace("dense<1>", "dense<4>"))[""]).dsp == 33 + 3
+    loop = text.replace("j++) out[j]", "j++) for (int k = 0; k < x[0]; k++) out[j]")  # is not unrolled: no pipeline
+    assert taken(count(tmp_path, loop.replace("dense<1>", "dense<4>"))[""]).dsp == 132 + 3
+
+
+def test_products_of_a_pipelined_loop_share_its_interval(tmp_path: Path) -> None:
+    text = """
+        void top(const short a[1024], const short b[1024], int out[1024]) {
+            for (int i = 0; i < 1024; i++) out[i] = (a[i] * a[i] ^ b[i] * b[i]) ^ (a[i] * b[i]);
+        }
+    """
+    assert taken(count(tmp_path, text)[""]).dsp == 3
+    assert taken(count(tmp_path, text, ii=2)[""]).dsp == 2
