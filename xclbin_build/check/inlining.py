@@ -55,11 +55,12 @@ def check_function(
     for function in () if process.only else function_pipelines.find(unit, process.symbol):
         again = analyse(function_pipelines.repeated(unit, function), process, whole=False)
         repeated = check(again, memories=memories, inferred=inferred)
-        result.functions += _pipelined(function, repeated)
+        rows = _pipelined(function, repeated)
+        result.functions += rows
         result.sources |= repeated.sources
         doubts.update(repeated.notes)
-        if function.symbol == unit.symbol_of(process.symbol) and result.functions[-1:]:
-            result.latency = result.functions[-1].latency
+        if function.symbol == unit.symbol_of(process.symbol) and rows and rows[0].ii:
+            result.itself, result.latency = rows[0], rows[0].latency
     result.sources = sources | result.sources
     result.notes += sorted(doubts - set(result.notes))
     return result

@@ -70,7 +70,7 @@ class Check:
     sources: the reports that figures of operators are from.
     bursts: of copies outside of loops.
     states, stages: of the code outside of loops, as of a loop.
-    functions: those that a pragma pipelines, each as a loop over its calls.
+    functions: those that a pragma pipelines, each as a loop over its calls; itself: of them the kernel.
     """
 
     top: str
@@ -83,6 +83,7 @@ class Check:
     states: int = 0
     stages: tuple[stages.Stage, ...] = ()
     functions: list[Loop] = field(default_factory=list)
+    itself: Loop | None = None
 
     @property
     def rows(self) -> list[Loop]:

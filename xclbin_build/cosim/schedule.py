@@ -31,6 +31,8 @@ def written(parts: Sequence[CheckedPart], bytes_a_cycle: float | None = None) ->
             continue
         lines.append(f"P {part.name.replace(' ', '')} {part.check.states}")
         lines += _accesses(part.check.stages)
+        if (runs := part.check.itself) is not None:
+            lines += [f"F {runs.line} P {runs.ii} {runs.depth} 0 1 0 0 -", *_accesses(runs.stages)]
         for loop in part.check.loops:
             lines += _of_loop(loop, part.check, bytes_a_cycle)
             if loop.note and loop.ii is None and not loop.depth and not loop.note.startswith(_NESTED):

@@ -190,9 +190,7 @@ def _apply(instance: Instance, pragma: Pragma, probe: Probe | None) -> None:
             instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
 
 
-def _function_intervals(
-    source: MarkedSource, probes: list[Probe], instances: Iterable[Instance]
-) -> dict[str, int]:
+def _function_intervals(source: MarkedSource, probes: list[Probe], instances: Iterable[Instance]) -> dict[str, int]:
     """The intervals of pipelined functions; of two instances of a template the shorter. A function with a loop that
     does not unroll is no pipeline."""
     names = {number: loop.function for loop in source.pipelined.values() for number in loop.pragmas}

@@ -3,6 +3,35 @@
 
 namespace sim::cosim {
 
+control::control() = default;
+control::~control() = default;
+
+void control::begin_run(std::uint32_t token) {
+    straight = 0;
+    inner = nullptr;
+    if (own && own->runs) {
+        if (!runs) runs = std::make_unique<loop>(*this, *own->runs);
+        inner = runs.get();
+        base = std::max(base, runs->next());
+        post(token, 1);
+        runs->begin();
+        return;
+    }
+    post(token, 1);
+    reach(base);
+}
+
+void control::end_run(std::uint32_t token) {
+    if (runs) {
+        add({runs->end(), token, kind::POST, question::EMPTY, 2});
+        base = runs->next();
+        return;
+    }
+    finish_code();
+    post(token, 2);
+    base++;
+}
+
 void control::finish_code() {
     if (!code) return;
     base += std::max<cycle>(state_used, code->states - straight);
@@ -105,8 +134,13 @@ loop::loop(unsigned line, const char*) : c_(current()), line_(line) {
     if (pipeline_ == this) enter();
 }
 
+loop::loop(control& c, const loop_schedule& plan)
+    : c_(&c), line_(plan.line), pipeline_(this), plan_(&plan), of_runs_(true) {
+    enter();
+}
+
 loop::~loop() noexcept(false) {
-    if (!c_) return;
+    if (!c_ || of_runs_) return;
     c_->inner = outer_;
     if (!plan_ || std::uncaught_exceptions()) return;
     if (plan_->how == mode::SEQUENTIAL) {

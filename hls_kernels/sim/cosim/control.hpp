@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,7 @@ public:
     cycle straight = 0;           // states of `code` that have passed
     bool state_used = false;      // whether the state that it is in has an access
     loop* inner = nullptr;
+    std::unique_ptr<loop> runs;       // of a pipelined function: the loop over its runs, once the first has begun
     std::vector<std::uint32_t> ends;  // tokens of its runs
     std::map<std::uint32_t, std::uint32_t>
         open_regions;                               // ends of processes that nobody has waited for so far, by lane
@@ -81,6 +83,13 @@ public:
         whole().net.raise_floor(lane, floor);
         whole().wake();
     }
+    control();
+    ~control();
+    // A run begins: at the base, or of a pipelined function so many cycles behind the run before. The token is of its
+    // start.
+    void begin_run(std::uint32_t token);
+    // A run ends, with a token; the next one of a pipelined function does not wait for that.
+    void end_run(std::uint32_t token);
     // The rest of the states of sequential code.
     void finish_code();
     // The state in front of a loop has ended when the loop begins.
@@ -114,6 +123,8 @@ inline control* current() { return static_cast<control*>(self().control); }
 class loop {
 public:
     loop(unsigned line, const char* file);
+    // The runs of a pipelined function.
+    loop(control& c, const loop_schedule& plan);
     loop(const loop&) = delete;
     loop& operator=(const loop&) = delete;
     ~loop() noexcept(false);
@@ -148,6 +159,8 @@ public:
     // For loops that test at their end, or not at all.
     bool begin() { return test() && iterate(); }
 
+    cycle next() const { return begin_ + iterations_ * plan_->ii; }
+    cycle end() const { return at_ + plan_->depth - 1; }
     loop* pipeline() { return pipeline_; }
     loop* outer() const { return outer_; }
     void used(cycle at) { last_ = std::max(last_, at); }
@@ -170,6 +183,7 @@ private:
     loop* outer_ = nullptr;
     loop* pipeline_ = nullptr;  // the loop whose pipeline this one is part of
     const loop_schedule* plan_ = nullptr;
+    bool of_runs_ = false;
     const scope* saved_code_ = nullptr;
     cycle saved_straight_ = 0;
     // Of a pipeline.

@@ -58,6 +58,7 @@ bool network::evaluate() {
         l.waits.clear();
         l.stalls.clear();
         l.spans.clear();
+        l.ended = 0;
         l.queued = false;
         l.blocked_on = UINT32_MAX;
         push(n);
@@ -191,7 +192,7 @@ void network::commit(lane& l, const event& e, cycle time) {
         case kind::POST:
             tokens[e.what] = time;
             if (e.lag == 1) l.spans.emplace_back(time, time);  // a start
-            if (e.lag == 2 && !l.spans.empty()) l.spans.back().second = time;
+            if (e.lag == 2 && l.ended < l.spans.size()) l.spans[l.ended++].second = time;
             for (const std::uint32_t number : token_waits_[e.what]) push(number);
             token_waits_[e.what].clear();
             break;

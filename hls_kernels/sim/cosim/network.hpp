@@ -79,6 +79,7 @@ struct lane {
     std::vector<wait_time> waits;
     std::vector<stall> stalls;
     std::vector<std::pair<cycle, cycle>> spans;  // of its runs
+    std::size_t ended = 0;                       // runs that have ended
     bool asking = false;                         // the head of `events` is a question whose answer is not known yet
     bool queued = false;
     cycle asked_at = 0;

@@ -124,23 +124,18 @@ void region::begin(process& p, cosim::control* c) {
             c->await(other.ended, 0);
     }
     for (const auto& one : c->blocks) c->await(one.second, 0);
-    c->post(m.began, 1);
-    c->straight = 0;
-    c->inner = nullptr;
-    c->reach(c->base);
+    c->begin_run(m.began);
 }
 
 void region::end(cosim::control& c, process& p) {
     member& m = of(p);
     c.await_regions();
-    c.finish_code();
-    c.post(m.ended, 2);
+    c.end_run(m.ended);
     c.ends.push_back(m.ended);
     for (const member& other : members_) {
         if (&other == &m) break;
         if (other.c && shares(m, other) && c.ends.size() > 1) other.c->blocks[c.lane] = c.ends[c.ends.size() - 2];
     }
-    c.base++;
     c.reach(c.base);
 }
 
@@ -211,10 +206,8 @@ top_call::top_call(const char* name) : alive_(std::uncaught_exceptions()) {
     me.control = c_;
     c.own = schedule::of_run().find(name);
     c.code = c.own;
-    c.straight = 0;
     begin_ = all.net.new_token();
-    c.post(begin_, 1);
-    c.reach(c.base);
+    c.begin_run(begin_);
     fibers().set_idle_work(&r);
 }
 
@@ -231,11 +224,17 @@ top_call::~top_call() noexcept(false) {
     record::call made{begin_, {}};
     const bool region_last = !c.open_regions.empty();
     for (const auto& one : std::exchange(c.open_regions, {})) made.ends.push_back(one.second);
-    if (!region_last) c.finish_code();
     const std::uint32_t end = whole().net.new_token();
-    c.post(end, 2);
-    if (!region_last) made.ends.push_back(end);
-    if (!region_last) c.base++;
+    if (region_last) {
+        c.post(end, 2);
+    } else {
+        c.end_run(end);
+        made.ends.push_back(end);
+    }
+    if (c.runs) {  // the next call begins before this one ends
+        record::of_run().calls.push_back(std::move(made));
+        return;
+    }
     c.flush();
     for (const std::uint32_t token : made.ends) {  // processes run on behind the first
         while (whole().net.tokens[token] == UNKNOWN) {

@@ -61,9 +61,13 @@ schedule::schedule(const char* path) {
             current = made.get();
             loop = nullptr;
             parts_.emplace(made->name, std::move(made));
-        } else if (tag == "L" && current) {
-            current->loops.push_back(std::make_unique<loop_schedule>());
-            loop = current->loops.back().get();
+        } else if ((tag == "L" || tag == "F") && current) {
+            auto made = std::make_unique<loop_schedule>();
+            loop = made.get();
+            if (tag == "F")
+                current->runs = std::move(made);
+            else
+                current->loops.push_back(std::move(made));
             char how = 'P';
             std::string nest;
             words >> loop->line >> how >> loop->ii >> loop->depth >> loop->states >> loop->factor >> loop->request >>

@@ -2,6 +2,7 @@
 // iteration streams are read and written. It is a text file with a record in each line.
 //
 // - `P name states` is a process. States are cycles of its code outside of loops.
+// - `F` and the fields of `L` is the process as a loop over its runs: a pipelined function.
 // - `L line mode ii depth states factor request response nest` is a loop. The nest has the lines of the loops around it.
 // - `A line way offset` is an access of the last loop, or of the process. The way is R, W or Q.
 // - `B way interval port` is a burst of the last loop. The interval is in cycles from beat to beat.
@@ -43,6 +44,7 @@ struct loop_schedule : scope {
 struct part : scope {
     std::string name;
     std::vector<std::unique_ptr<loop_schedule>> loops;
+    std::unique_ptr<loop_schedule> runs;  // of a pipelined function
 };
 
 class schedule {
