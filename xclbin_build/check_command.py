@@ -23,6 +23,7 @@ from .design import Design
 from .errors import RecipeError
 from .estimate.design import estimate
 from .hls import clang
+from .hls_project import HlsProject, SourceFile, load
 from .synthesis import against
 
 _WIDE = 400  # characters
@@ -37,8 +38,13 @@ def run(words: list[str]) -> int:
         return _against(options)
     clang.find()
     if options.source:
-        folders = [Path(folder) for folder in options.include]
-        checked = Checked(_source(options), pragma_lint.check_files(options.source, folders))
+        parts: list[CheckedPart] = []
+        pragmas: list[pragma_lint.Finding] = []
+        for component in _components(options):
+            parts += _source(component, options)
+            folders = [Path(folder) for folder in options.include]
+            pragmas += pragma_lint.check_files([each.path for each in component.sources], folders)
+        checked = Checked(parts, pragmas)
     elif options.recipe is not None or options.platform is not None:
         design = _design(options)
         checked = replace(check_design(design, options.process), pragmas=pragma_lint.check_design(design))
@@ -84,30 +90,44 @@ def _check_options(options: argparse.Namespace) -> None:
                 )
 
 
-def _source(options: argparse.Namespace) -> list[CheckedPart]:
-    path, *others = options.source
-    for source in (path, *others):
-        if not source.is_file():
-            raise RecipeError(f"source '{source}' does not exist.")
-    clock_ns, part = options.clock, ""
+def _components(options: argparse.Namespace) -> list[HlsProject]:
+    """What a `.cfg` file or a Tcl script describes, or the sources of the command line."""
+    described = [path for path in options.source if path.suffix in (".cfg", ".ini", ".tcl")]
+    for path in options.source:
+        if not path.is_file():
+            raise RecipeError(f"source '{path}' does not exist.")
+    if not described:
+        return [HlsProject(Path(), sources=[SourceFile(path) for path in options.source])]
+    if len(options.source) > 1:
+        raise RecipeError(f"give '{described[0]}' alone: it names the sources of its component.")
+    found = [component for component in load(described[0]) if component.sources]
+    if not found:
+        raise RecipeError(f"'{described[0]}' names no sources: as syn.file, or by add_files in a Tcl script.")
+    return found
+
+
+def _source(component: HlsProject, options: argparse.Namespace) -> list[CheckedPart]:
+    path, *others = [each.path for each in component.sources]
+    clock_ns, part = options.clock or (None if options.platform else component.clock_ns), component.part
     if options.platform:
         platform = platforms.load(options.platform)
-        part = platform.part
+        part = platform.part or part
         clock_ns = clock_ns or 1000 / platform.speeds["clock_mhz"]
     beside = path.parent / "qor.toml"
     file = options.contract or (beside if beside.is_file() else None)
     parts = check_source(
         path,
-        options.top or path.stem,
+        options.top or component.top or path.stem,
         others=others,
-        includes=options.include,
-        defines=options.define,
+        includes=[*options.include, *component.values("-I")],
+        defines=[*options.define, *component.values("-D")],
         clock_ns=clock_ns or _CLOCK_NS,
         contract=qor.load(file) if file else None,
         part=part,
         only=options.process,
         flow=options.flow,
         vitis=options.vitis or "",
+        directives=component.directives,
     )
     missing = [name for name in options.process if not any(name in (part.kernel, part.name) for part in parts)]
     if missing:
@@ -130,8 +150,9 @@ def _parser() -> argparse.ArgumentParser:
         "its pragma requires.",
     )
     parser.add_argument("source", nargs="*", type=Path,
-                        help="C++ and C sources of a design; a contract (qor.toml) may lie in the folder of the first "
-                             "source (default: the kernels of the recipe)")  # fmt: skip
+                        help="C++ and C sources of a design, or a component's .cfg file or Tcl script with its "
+                             "directives; a contract (qor.toml) may lie in the folder of the first source (default: "
+                             "the kernels of the recipe)")  # fmt: skip
     parser.add_argument("--top", help="the top function (default: the name of the first source)")
     parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
     parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml; gives the clock")

@@ -1,8 +1,8 @@
 """A component of Vitis HLS: its sources, its test bench and their options, of a `.cfg` file or of a Tcl script.
 
 Of a script the commands `open_component`, `open_project`, `set`, `add_files`, `set_top`, `csim_design` and `source`
-are read, with the values of variables, and of `if` the first branch; nothing in it is executed. Directives have no
-effect in C simulation.
+are read, with the values of variables, and of `if` the first branch; nothing in it is executed. Directives,
+the part and the clock are for synthesis: C simulation leaves them out. Of several solutions the last counts.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 
 from .documents import DocumentError, read_json, read_text
 from .errors import RecipeError
+from .hls import directives
+from .hls.directives import Directive
 from .trusted_path import printable
 
 CODE = (".cpp", ".cc", ".cxx", ".c++", ".c")
@@ -36,7 +38,8 @@ class SourceFile:
 
 @dataclass
 class HlsProject:
-    """What a component has. data: what the test bench reads; ignored: options without effect."""
+    """What a component has. data: what the test bench reads; ignored: options without effect. directives,
+    part, clock_ns: for synthesis; clock_ns is the period."""
 
     folder: Path
     top: str = ""
@@ -48,6 +51,9 @@ class HlsProject:
     arguments: list[str] = field(default_factory=list)
     link: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
+    directives: list[Directive] = field(default_factory=list)
+    part: str = ""
+    clock_ns: float | None = None
 
     def add(self, name: str, *, bench: bool, flags: Sequence[str] = ()) -> None:
         """A source or a file of the test bench. Raises RecipeError if it does not exist."""
@@ -73,6 +79,16 @@ class HlsProject:
         for entry in files if isinstance(files, list) else []:
             if isinstance(entry, dict) and isinstance(entry.get("c_file"), str):
                 self.add(entry["c_file"], bench=False, flags=self.taken(str(entry.get("cflag", ""))))
+
+    def add_directive(self, directive: Directive | None) -> None:
+        """A directive; None for one without an effect on loops and variables."""
+        if directive is not None:
+            self.directives.append(directive)
+
+    def values(self, option: str) -> list[str]:
+        """The values of an option of the sources, such as -I."""
+        flags = [*self.source_flags, *(flag for each in self.sources for flag in each.flags)]
+        return [flag[len(option) :] for flag in flags if flag.startswith(option) and len(flag) > len(option)]
 
     def taken(self, text: str) -> list[str]:
         """Of a compiler's options those that C simulation needs, with folders as from this component."""
@@ -117,6 +133,14 @@ def _text(path: Path) -> str:
         raise RecipeError(f"{printable(path)} cannot be read: {error}.") from error
 
 
+def _period_ns(text: str) -> float | None:
+    """A clock as its period: `4`, `4ns`, `250MHz`; None for another text."""
+    number = re.fullmatch(r"([\d.]*\d)\s*(ns|MHz)?", text.strip(), re.I)
+    if number is None or not float(number[1]):
+        return None
+    return 1000 / float(number[1]) if (number[2] or "").lower() == "mhz" else float(number[1])
+
+
 def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
@@ -135,7 +159,13 @@ def _read_config(path: Path, project: HlsProject) -> None:
         if not equals:
             raise RecipeError(f"{printable(path)}:{number}: '{line[:80]}' is no key=value and no [section].")
         key = key.removeprefix("hls.")
-        if key in ("syn.file_cflags", "tb.file_cflags", "syn.file_csimflags", "tb.file_csimflags"):
+        if key.startswith(directives.CONFIG):
+            project.add_directive(directives.of_config(key, value))
+        elif key == "part":
+            project.part = value
+        elif key == "clock":
+            project.clock_ns = _period_ns(value)
+        elif key in ("syn.file_cflags", "tb.file_cflags", "syn.file_csimflags", "tb.file_csimflags"):
             file, _, flags = value.partition(",")
             own.setdefault(file.strip(), []).extend(project.taken(flags))
         else:
@@ -187,6 +217,14 @@ class _Script:
                 self.variables[values[0]] = values[1]
             elif name in ("open_component", "open_project") and self.project.sources:
                 self.projects.append(HlsProject(self.folder))
+            elif name == "open_solution":
+                self.project.directives.clear()  # of several solutions the last
+            elif name.startswith(directives.TCL):
+                self.project.add_directive(directives.of_tcl(name, values))
+            elif name == "set_part" and values:
+                self.project.part = values[0]
+            elif name == "create_clock" and "-period" in values[:-1]:
+                self.project.clock_ns = _period_ns(values[values.index("-period") + 1])
             elif name == "set_top" and values:
                 self.project.top = values[-1]
             elif name == "add_files":

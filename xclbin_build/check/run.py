@@ -17,6 +17,7 @@ from ..design import Kernel as DesignKernel
 from ..errors import RecipeError
 from ..generate import hls_sources, stage
 from ..hls import frontend
+from ..hls.directives import Directive
 from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
 from ..hls.translation import Compiled, compile_sources
@@ -120,6 +121,7 @@ def check_source(
     only: Sequence[str] = (),
     flow: str | None = None,
     vitis: str = "",
+    directives: Sequence[Directive] = (),
 ) -> list[CheckedPart]:
     """Checks a function of a source; of a dataflow region, every process by itself.
 
@@ -130,12 +132,14 @@ def check_source(
     part: the FPGA's name, on which delays of operators depend.
     only: processes to check, all if empty.
     vitis: the version of Vitis HLS whose rules apply, such as "2022.2"; by default the newest.
+    directives: pragmas that stand outside of the sources.
 
-    Raises SourceError if clang rejects a source or the function does not exist, ToolchainError without clang 19.
+    Raises SourceError if clang rejects a source, or if the function or what a directive names does not exist, and
+    ToolchainError without clang 19.
     """
     asked = _questions(
         path, top, others=others, includes=includes, defines=defines, clock_ns=clock_ns, contract=contract,
-        kernel=kernel, part=part, only=only, flow=flow, vitis=vitis,
+        kernel=kernel, part=part, only=only, flow=flow, vitis=vitis, directives=directives,
     )  # fmt: skip
     return _answer(asked)
 
@@ -143,10 +147,10 @@ def check_source(
 def _questions(
     path: Path, top: str, *, others: Sequence[Path] = (), includes: Sequence[str], defines: Sequence[str] = (),
     clock_ns: float, contract: qor.Contract | None, kernel: str, part: str, only: Sequence[str], flow: str | None,
-    vitis: str = "",
+    vitis: str = "", directives: Sequence[Directive] = (),
 ) -> list[_Question]:  # fmt: skip
     """What `check_source` checks."""
-    unit = compile_sources(path, *others, includes=includes, defines=defines)
+    unit = compile_sources(path, *others, includes=includes, defines=defines, directives=directives)
     found = processes(unit, top) or [Process(unit.symbol_of(top))]
     called = [(process, name_of(unit.module, process.symbol)) for process in found]
     memories = (flow or flow_of(unit, top)) == "vivado"

@@ -32,11 +32,9 @@ def run(words: list[str]) -> int:
     """The command. Returns 0 if the bench passes, 1 on a deadlock, else the bench's status."""
     own, arguments = csim.divided(words)
     options = parse(_parser(), own)
-    if options.top is None:
-        raise RecipeError("name the top function: -k TOP.")
     clang.find()
     project = _project(options, arguments)
-    settings = _settings(options)
+    settings = _settings(options, project)
     with tempfile.TemporaryDirectory(prefix="cosim_") as folder:
         work = Path(folder).resolve()
         sys.stdout.flush()
@@ -54,12 +52,17 @@ def run(words: list[str]) -> int:
     return 1 if document["deadlock"] else done.status
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace, project: HlsProject) -> Settings:
+    top = options.top or project.top
+    if not top:
+        raise RecipeError("name the top function: -k TOP.")
     platform = platforms.load(options.platform) if options.platform else None
     usual = 1000 / platform.speeds["clock_mhz"] if platform else _CLOCK_NS
-    part = options.part or (platform.part if platform else "")
+    part = options.part or (platform.part if platform else project.part)
+    if project.clock_ns and not platform:
+        usual = project.clock_ns
     return Settings(
-        options.top, options.clock or usual, part, platform, options.flow, options.vitis or "", options.fifo_depths,
+        top, options.clock or usual, part, platform, options.flow, options.vitis or "", options.fifo_depths,
         options.timeout,
     )  # fmt: skip
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,18 +78,14 @@ def simulate(project: HlsProject, settings: Settings, work: Path, output: IO[str
 def _checked(project: HlsProject, settings: Settings) -> list[CheckedPart]:
     """The schedule of the design's processes."""
     sources = [each.path for each in project.sources] or [each.path for each in project.bench]
-    flags = [*project.source_flags, *(flag for each in project.sources for flag in each.flags)]
     try:
         return check_source(
-            sources[0], settings.top, others=sources[1:], includes=_values(flags, "-I"), defines=_values(flags, "-D"),
+            sources[0], settings.top, others=sources[1:], includes=project.values("-I"),
+            defines=project.values("-D"), directives=project.directives,
             clock_ns=settings.clock_ns, part=settings.part, flow=settings.flow, vitis=settings.vitis,
         )  # fmt: skip
     except SourceError as error:
         raise ToolchainError(f"the schedule cannot be made: {error}") from error
-
-
-def _values(flags: Sequence[str], option: str) -> list[str]:
-    return [flag[len(option) :] for flag in flags if flag.startswith(option) and len(flag) > len(option)]
 
 
 def _rewritten(text: str, top: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import clang
+from .directives import Directive, place_in_function, place_in_loop
 from .pragma import Pragma, parse
 from .tokens import Token, closing, statement_end, tokens
 
@@ -73,7 +74,7 @@ class SourceFunction:
 class MarkedSource:
     """text: what clang compiles; plain: the same without marks. loops, pragmas: by their numbers, of which `first` is
     the lowest. pipelined: functions with a pragma `pipeline`, as loops over their calls, which are numbered behind the
-    loops. notes: what could not be understood."""
+    loops. notes: what could not be understood. directives: pragmas from elsewhere; placed: those with a place here."""
 
     path: Path
     text: str
@@ -84,6 +85,8 @@ class MarkedSource:
     notes: list[str]
     first: int = 1
     pipelined: dict[int, SourceLoop] = field(default_factory=dict)
+    directives: Sequence[Directive] = ()
+    placed: set[Directive] = field(default_factory=set)
 
     def loop(self, number: int | None) -> SourceLoop | None:
         """The loop, or the pipelined function, of a number in the metadata."""
@@ -104,12 +107,13 @@ def is_c(path: Path) -> bool:
 
 
 def read(
-    path: Path, *, includes: Sequence[str], defines: Sequence[str], after: MarkedSource | None = None
-) -> MarkedSource:
+    path: Path, *, includes: Sequence[str], defines: Sequence[str], after: MarkedSource | None = None,
+    directives: Sequence[Directive] = (),
+) -> MarkedSource:  # fmt: skip
     """Preprocesses and marks the source at `path`.
 
-    includes, defines: as for a compiler, without -I and -D. after: a source whose numbers these go on from. Raises
-    SourceError if clang does not preprocess it.
+    includes, defines: as for a compiler, without -I and -D. after: a source whose numbers these go on from.
+    directives: pragmas that stand outside of the sources. Raises SourceError if clang does not preprocess it.
     """
     language = ["-x", "c", *C] if is_c(path) else ["-x", "c++", *CPP]
     command = [*language, "-E", "-dD", *DEFINES, *(f"-D{d}" for d in defines), f"-I{path.parent}"]
@@ -117,12 +121,14 @@ def read(
     command += ["-w", "-fms-extensions", str(path)]
     text, _ = clang.run("clang", command)
     first = max([*after.loops, *after.pipelined, *after.pragmas, after.first - 1]) + 1 if after else 1
-    return mark(text, path, skip=frozenset(), first=first)
+    return mark(text, path, skip=frozenset(), first=first, directives=directives)
 
 
-def mark(text: str, path: Path, skip: frozenset[int], first: int = 1) -> MarkedSource:
+def mark(
+    text: str, path: Path, skip: frozenset[int], first: int = 1, directives: Sequence[Directive] = ()
+) -> MarkedSource:
     """Marks preprocessed text. skip: numbers of pragmas that clang could not evaluate; first: the lowest number."""
-    source = MarkedSource(path, text, text, {}, {}, [], [], first)
+    source = MarkedSource(path, text, text, {}, {}, [], [], first, directives=directives)
     _Marker(source, tokens(text), skip).run()
     return source
 
@@ -144,35 +150,30 @@ class _Marker:
         self._items = items
         self._skip = skip
         self._insertions: list[tuple[int, str]] = []
+        self._by_function: dict[int, list[int]] = {}  # numbers of pragmas, by the brace of their function
 
     def run(self) -> None:
         functions = functions_in(self._items)
         spans: list[tuple[int, int, SourceLoop]] = []
         for name, start, end in functions:
             spans += self._loops_of(name, start, end)
-        by_function: dict[int, list[int]] = {}
         for index, token in enumerate(self._items):
             if token.kind != "hls":
                 continue
             pragma = parse(token.text, token.file, token.line)
             if pragma is None:
                 continue
-            number = self._source.first + len(self._source.pragmas)
-            self._source.pragmas[number] = pragma
             inside = [span for span in spans if span[0] <= index <= span[1]]
             innermost = min(inside, key=lambda span: span[1] - span[0])[2] if inside else None
-            if innermost and pragma.kind in _ABOUT_LOOPS:
-                innermost.pragmas.append(number)
-            around = [f for f in functions if f[1] <= index <= f[2]]
-            if around:
-                owner = max(around, key=lambda f: f[1])
-                if not innermost or pragma.kind not in _ABOUT_LOOPS:
-                    by_function.setdefault(owner[1], []).append(number)
-                if number not in self._skip:
-                    self._probe(index, number, pragma)
+            around = [f[1] for f in functions if f[1] <= index <= f[2]]
+            self._add(pragma, index if around else None, innermost, max(around, default=0))
+        for directive in self._source.directives:
+            for name, start, end in functions:
+                if name == directive.function and not self._items[start].system:
+                    self._place(directive, start, end, [span for span in spans if start < span[0] < end])
         for name, start, end in functions:
             token = self._items[start]
-            own = tuple(by_function.get(start, ()))
+            own = tuple(self._by_function.get(start, ()))
             self._source.functions.append(SourceFunction(name, token.file, token.line, own))
             pipelines = [n for n in own if self._source.pragmas[n].pipelines]
             if pipelines:
@@ -181,6 +182,29 @@ class _Marker:
                     number, token.file, token.line, self._items[end].line, name, name, None, 0, pragmas=pipelines
                 )
         self._source.text = self._written()
+
+    def _add(self, pragma: Pragma, index: int | None, loop: SourceLoop | None, function: int) -> None:
+        """A pragma before a token, if it stands in a function; loop: the innermost around it, function: its brace."""
+        number = self._source.first + len(self._source.pragmas)
+        self._source.pragmas[number] = pragma
+        if loop and pragma.kind in _ABOUT_LOOPS:
+            loop.pragmas.append(number)
+        elif function:
+            self._by_function.setdefault(function, []).append(number)
+        if index is not None and number not in self._skip:
+            self._probe(index, number, pragma)
+
+    def _place(self, directive: Directive, start: int, end: int, spans: list[tuple[int, int, SourceLoop]]) -> None:
+        """Puts a directive where a pragma would stand. start, end: of the function's braces; spans: its loops."""
+        if not directive.loop:
+            pragma = directive.pragma(self._items[start].file, self._items[start].line)
+            self._add(pragma, place_in_function(pragma, self._items, start, end), None, start)
+            self._source.placed.add(directive)
+        for first, _, loop in spans:
+            if loop.name == directive.loop:
+                pragma = directive.pragma(loop.file, loop.line)
+                self._add(pragma, place_in_loop(self._items, first), loop, start)
+                self._source.placed.add(directive)
 
     def _loops_of(self, function: str, start: int, end: int) -> list[tuple[int, int, SourceLoop]]:
         items = self._items

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from . import clang, ir, source
+from .directives import Directive
 from .reachable import Reachable
 from .source import PROBE, MarkedSource
 
@@ -58,16 +59,28 @@ class Compiled:
         return found[0]
 
 
-def compile_sources(*paths: Path, includes: Sequence[str] = (), defines: Sequence[str] = ()) -> Compiled:
+def compile_sources(
+    *paths: Path, includes: Sequence[str] = (), defines: Sequence[str] = (), directives: Sequence[Directive] = ()
+) -> Compiled:
     """Has clang read a source, or the sources of a design. includes, defines: as for a compiler, without -I and -D.
+    directives: pragmas that stand outside of the sources.
 
-    Raises SourceError if clang refuses a source, or several of them together, ToolchainError without clang.
+    Raises SourceError if clang refuses a source, or several of them together, or if a directive names no function or
+    loop of them, ToolchainError without clang.
     """
     units: list[Compiled] = []
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         for path in paths:
-            marked = source.read(path, includes=includes, defines=defines, after=units[-1].source if units else None)
+            before = units[-1].source if units else None
+            marked = source.read(path, includes=includes, defines=defines, after=before, directives=directives)
             units.append(_compile(marked, Path(folder)))
+        for directive in directives:
+            if not any(directive in unit.source.placed for unit in units):
+                what = f"loop '{directive.loop}' in a function" if directive.loop else "function"
+                raise clang.SourceError(
+                    f"directive '{directive.text}': the sources have no {what} '{directive.function}'; name a "
+                    "function, or a function and the label of a loop as FUNCTION/LABEL."
+                )
         return units[0] if len(units) == 1 else _link(units, Path(folder))
 
 
@@ -103,7 +116,7 @@ def _compile(marked: MarkedSource, folder: Path) -> Compiled:
             if not refused:
                 raise
             skip |= refused
-            marked = source.mark(marked.plain, marked.path, frozenset(skip), first=marked.first)
+            marked = source.mark(marked.plain, marked.path, frozenset(skip), marked.first, marked.directives)
             for number in sorted(skip):
                 p = marked.pragmas[number]
                 why = f": {skip[number]}" if skip[number] else ""
