@@ -32,9 +32,9 @@ class Loop:
     what its pragma asks for. kind, limit: what keeps the interval above 1. depth: latency of an iteration, in cycles.
     trips: (least, most) iterations, None where not known. latency: cycles of the whole loop, the loops in it included.
     nest: names and lines of the loops around it, outermost first. header: its block in the IR.
-    stages: accesses to streams in an iteration. states: cycles of the code beside the loops in it. factor: iterations
-    of the source in one. request, response: cycles in front of it and behind
-    it in which bursts wait for memory. function: whether its iterations are the calls of a pipelined function.
+    stages: accesses to streams in an iteration. states: cycles of the code beside the loops in it.
+    factor: iterations of the source in one. function: whether these are the calls of a pipelined function.
+    request, response: cycles in front of it and behind it in which bursts wait for memory.
     """
 
     name: str
@@ -153,10 +153,9 @@ class _Checker:
         latency = None if total is None or dataflow else total + outside
         in_order = sorted(self._found.values(), key=lambda loop: (loop.file, loop.line, loop.name))
         notes = self._notes + sorted(self.timing.doubts)
-        copies = self._bursts_of("")
         return Check(
-            self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self.timing.sources, copies, outside,
-            self._stages(code),
+            self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self.timing.sources,
+            self._bursts_of(""), outside, self._stages(code),
         )  # fmt: skip
 
     def _survey(self) -> None:
@@ -274,8 +273,8 @@ class _Checker:
         leaves the pipeline out with a warning (UG1399, pragma HLS pipeline; a loop in it with a variable bound)."""
         names = ", ".join(f"'{self._found[child.header].name}'" for child in children)
         known = all(child.header in self._evolution.trips for child in children)
-        why = "" if known else ", because its trip count is not a compile-time constant"
-        why += " (Vitis HLS warns: HLS 214-187)" if why and function else ""
+        warning = " (Vitis HLS warns: HLS 214-187)" if function else ""
+        why = "" if known else f", because its trip count is not a compile-time constant{warning}"
         return f"{NOT_PIPELINED}: inner loop {names} is not unrolled{why}"
 
     def _take_back(self, loop: cfg.Loop, found: Loop) -> None:

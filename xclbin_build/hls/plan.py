@@ -11,9 +11,13 @@ from .pragma import Pragma
 
 @dataclass
 class Plan:
-    """What becomes of the inlined IR. latches: metadata's number for the loop that each latch closes. kept: arrays that
-    stay memories. members: of structures, the arrays in them. pragmas: about parameters. functions: the intervals that
-    pragmas ask for of pipelined functions, by their names."""
+    """What becomes of the inlined IR.
+
+    latches: metadata's number for the loop that each latch closes.
+    kept: arrays that stay memories. members: of structures, the arrays in them.
+    pragmas: about parameters.
+    functions: the intervals that pragmas ask for of pipelined functions, by their names.
+    """
 
     instances: dict[int, Instance]
     arrays: dict[str, Array]

@@ -73,8 +73,11 @@ class SourceFunction:
 @dataclass
 class MarkedSource:
     """text: what clang compiles; plain: the same without marks. loops, pragmas: by their numbers, of which `first` is
-    the lowest. pipelined: functions with a pragma `pipeline`, as loops over their calls, which are numbered behind the
-    loops. notes: what could not be understood. directives: pragmas from elsewhere; placed: those with a place here."""
+    the lowest.
+    pipelined: functions with a pragma `pipeline`, as loops over their calls, which are numbered behind the loops.
+    notes: what could not be understood.
+    directives: pragmas from elsewhere; placed: those with a place here.
+    """
 
     path: Path
     text: str
