@@ -212,9 +212,9 @@ $(VENV)/.executorch: $(installed)
 	$(pip) install -q -c constraints.txt --no-deps executorch flatbuffers ruamel.yaml tabulate
 	touch $@
 
-# Replicas of a served model on two nodes of a Ray cluster.
+# Replicas of a served model, sweeps and random models on two nodes of a Ray cluster.
 ray: $(VENV)/.ray
-	$(bin)/python -m pytest -q -m slow tests/serving/test_ray.py
+	$(bin)/python -m pytest -q -m slow tests/serving/test_ray.py tests/test_ray_commands.py
 
 $(VENV)/.ray: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[ray]'

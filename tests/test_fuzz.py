@@ -90,6 +90,7 @@ def wrong_sum(backend_with_wrong_sum: str, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_wrong_operator_is_found_and_shrunk_to_itself(wrong_sum: Failure) -> None:
+    assert wrong_sum.graph is not None
     (instruction,) = wrong_sum.graph.instructions
     assert " + " in instruction.call
     assert "is off by" in wrong_sum.message
@@ -149,7 +150,7 @@ def test_the_first_failure_is_kept_where_a_smaller_model_fails_in_another_way(mo
     monkeypatch.setattr(fuzz, "CONTROLS", ())
     small, first = run_fuzz(20, seed=5, backend="eager", max_failures=1).failures
 
-    assert "has strides" in small.message and len(small.graph.instructions) == 1
+    assert "has strides" in small.message and small.graph is not None and len(small.graph.instructions) == 1
     assert "is off by" in first.message and first.graph is large[0]
 
 
@@ -380,7 +381,7 @@ def test_a_wrong_transform_of_winograd_is_found(tmp_path: Path, monkeypatch: pyt
     report = run_fuzz(20, seed=5, options=options, out_dir=tmp_path, winograd=4, max_failures=1, max_instructions=1)
 
     (failure,) = report.failures
-    assert failure.graph.operators == ("conv3x3",)
+    assert failure.graph is not None and failure.graph.operators == ("conv3x3",)
     assert failure.script is not None
     torch._dynamo.reset()
     with pytest.raises(AssertionError, match="is off by"):

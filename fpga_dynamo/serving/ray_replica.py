@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import socket
 import tempfile
 import time
 from collections.abc import Mapping
@@ -12,15 +11,14 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.serving.ray_connection import connect, living_hosts, on_host
 from fpga_dynamo.serving.replica import Answer, OpenModel, OpenModels, Ports
 from fpga_dynamo.serving.tensors import Tensor
 
 _FILES = ("model.json", "commands.bin", "weights.bin", "model.xclbin")
 _NAP_S = 3600.0
-_REACHED_S = 10.0
 
 
 class RayCluster:
@@ -30,22 +28,13 @@ class RayCluster:
     """
 
     def __init__(self, address: str) -> None:
-        try:
-            host, colon, port = address.rpartition(":")
-            if colon and "/" not in host:  # Ray itself tries for minutes
-                socket.create_connection((host, int(port)), _REACHED_S).close()
-            ray.init(address=address, log_to_driver=False, logging_level="warning")
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise FpgaError(f"--ray {address[:60]!a}: {reason}; start a cluster with 'ray start --head'") from error
+        connect(address)
         self._turn = itertools.count()
         self._contents: dict[str, Any] = {}
 
     def start(self, directories: Mapping[str, str], device: int, timeout: float, open_model: OpenModel) -> RayReplica:
         """A replica on the next host. Raises FpgaError if the cluster has none."""
-        hosts = sorted(node["NodeID"] for node in ray.nodes() if node["Alive"])
-        if not hosts:
-            raise FpgaError("the Ray cluster has no host that is alive")
+        hosts = list(living_hosts())
         for directory in directories.values():
             if directory not in self._contents:
                 files = {name: (Path(directory) / name).read_bytes() for name in _FILES}
@@ -60,9 +49,10 @@ class RayReplica:
     def __init__(
         self, host: str, contents: Mapping[str, Any], device: int, timeout: float, open_model: OpenModel
     ) -> None:
-        place = NodeAffinitySchedulingStrategy(host, soft=False)
         # One thread answers, and one waits: its task ends when the actor does.
-        actor: Any = ray.remote(num_cpus=0, max_restarts=0, max_concurrency=2, scheduling_strategy=place)(_Actor)
+        actor: Any = ray.remote(num_cpus=0, max_restarts=0, max_concurrency=2, scheduling_strategy=on_host(host))(
+            _Actor
+        )
         self.name = f"replica on host {host[:8]}"
         self._actor = actor.remote()
         self._alive = self._actor.wait.remote()

@@ -65,13 +65,23 @@ def _as_traced(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
 CONTROLS: tuple[str | Callable[..., Any], ...] = ("aot_eager", aot_autograd(fw_compiler=_as_traced))
 
 
+MAX_FAILURES = 5
+
+
 @dataclass(frozen=True)
 class Failure:
     """A model whose compiled answer is wrong, or that does not compile, as small as it could be made."""
 
-    graph: Graph
     message: str
     script: Path | None
+    seed: int
+    examples: int
+    """Of the run that drew it: together they draw it again."""
+    graph: Graph | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.message} (--seed {self.seed} --examples {self.examples})"
+        return f"{text}\n    {self.script}" if self.script else text
 
 
 @dataclass
@@ -99,9 +109,7 @@ class FuzzReport:
             f"{self.fallbacks} launches taken over by eager ({skipped})"
         )
         for failure in self.failures:
-            text += f"\n  {failure.message}"
-            if failure.script:
-                text += f"\n    {failure.script}"
+            text += f"\n  {failure}"
         return text
 
 
@@ -195,8 +203,14 @@ class _Campaign:
     """One run of the fuzzer: the counters and the file that holds the model now being run."""
 
     def __init__(
-        self, backend: str, options: Mapping[str, Any] | None, out_dir: Path | None, winograd: int | None
+        self,
+        drawn: tuple[int, int],
+        backend: str,
+        options: Mapping[str, Any] | None,
+        out_dir: Path | None,
+        winograd: int | None,
     ) -> None:
+        self.drawn = drawn
         self.backend = backend
         self.options = options
         self.winograd = winograd
@@ -261,7 +275,7 @@ class _Campaign:
             name = hashlib.sha256(graph.source().encode()).hexdigest()[:8]
             path = self.out_dir / f"fuzz_{'_'.join(dict.fromkeys(graph.operators[:4])) or 'empty'}_{name}.py"
             atomic_file.write(path, self._script(graph, message))
-        self.report.failures.append(Failure(graph, message, path))
+        self.report.failures.append(Failure(message, path, *self.drawn, graph))
 
 
 def refuse_wrong_options(options: Mapping[str, Any] | None, backend: str = "fpga") -> None:
@@ -282,7 +296,7 @@ def run_fuzz(
     options: Mapping[str, Any] | None = None,
     out_dir: str | Path | None = None,
     *,
-    max_failures: int = 5,
+    max_failures: int = MAX_FAILURES,
     max_instructions: int = 12,
     winograd: int | None = None,
     dtype: str = "float32",
@@ -306,7 +320,7 @@ def run_fuzz(
     if backend == "fpga":
         options = {"winograd": winograd or False, **(options or {})}
     refuse_wrong_options(options, backend)
-    campaign = _Campaign(backend, options, Path(out_dir) if out_dir is not None else None, winograd)
+    campaign = _Campaign((seed, examples), backend, options, Path(out_dir) if out_dir is not None else None, winograd)
     with _quiet_and_single_threaded():
         drawn = graphs(max_instructions, winograd=winograd is not None, dtype=dtype)
         _run(campaign, drawn, examples, seed, max_failures, progress)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fpga_dynamo.runtime.observe import counters
-from fpga_dynamo.testing.fuzz import refuse_wrong_options, search
+from fpga_dynamo.testing.fuzz import Failure, refuse_wrong_options, search
 from fpga_dynamo.torch_internals.quantized import decomposed
 from xclbin_build import atomic_file
 
@@ -242,14 +242,14 @@ def check(given: Sequence[RandomLayer], source: Grid, seed: int, options: Mappin
 
 @dataclass
 class QuantisedReport:
-    """What `fuzz_quantised` saw. elements, steps: see `Apart`; failures: what is wrong, and the script of it."""
+    """What `fuzz_quantised` saw. elements, steps: see `Apart`."""
 
     examples: int = 0
     launches: int = 0
     elements: int = 0
     steps: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
-    failures: list[tuple[str, Path | None]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
 
     def __str__(self) -> str:
         text = (
@@ -257,8 +257,8 @@ class QuantisedReport:
             f"{len(self.failures)} failures; behind {' and '.join(REAL_NUMBERS)} {self.steps} of {self.elements} "
             "integers a step from eager mode's"
         )
-        for message, script in self.failures:
-            text += f"\n  {message}" + (f"\n    {script}" if script else "")
+        for failure in self.failures:
+            text += f"\n  {failure}"
         return text
 
 
@@ -320,5 +320,5 @@ def fuzz_quantised(
             path = Path(out_dir) / f"fuzz_int8_{hashlib.sha256(text.encode()).hexdigest()[:8]}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
             atomic_file.write(path, text)
-        report.failures.append((message, path))
+        report.failures.append(Failure(message, path, seed, examples))
     return report

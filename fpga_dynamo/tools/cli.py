@@ -10,6 +10,7 @@ import ast
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from fpga_dynamo.tools import emulate
 from fpga_dynamo.tools.estimate.command import add_command as add_estimate
 from fpga_dynamo.tools.explain_text import BY
 from fpga_dynamo.tools.export_model import add_command as add_export
+from fpga_dynamo.tools.ray_option import add_ray, ray_executor
 from fpga_dynamo.tools.serve_card import add_command as add_card_server
 from fpga_dynamo.tools.serve_models import add_command as add_serve
 from fpga_dynamo.tools.soc.command import add_commands as add_soc_commands
@@ -120,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         default="float32",
         help="dtype of parameters and inputs; int8: quantized networks, which must be bit-identical to eager mode",
     )
+    add_ray(fuzz)
     fuzz.set_defaults(action=_fuzz)
 
     ops = commands.add_parser(
@@ -310,8 +313,7 @@ def _ops(arguments: argparse.Namespace) -> int:
 
 def _fuzz(arguments: argparse.Namespace) -> int:
     try:
-        from fpga_dynamo.testing.fuzz import run_fuzz
-        from fpga_dynamo.testing.quantised import fuzz_quantised
+        from fpga_dynamo.tools.fuzz_blocks import Fuzzing, fuzz_in_blocks
     except ModuleNotFoundError as error:
         raise UsageError(f"fuzzing needs {error.name}: pip install {error.name}") from error
 
@@ -320,27 +322,16 @@ def _fuzz(arguments: argparse.Namespace) -> int:
         raise UsageError("--winograd has no effect with --dtype int8: int8 convolutions do not use it; leave it out")
     if arguments.dtype == "int8" and arguments.backend != "fpga":
         raise UsageError(f"--dtype int8 supports --backend fpga alone, not {arguments.backend!a}; leave --backend out")
+    fuzzing = Fuzzing(arguments.dtype, arguments.backend, _fuzz_options(arguments), arguments.winograd)
+    executor = None if arguments.ray is None else ray_executor(arguments)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=_console, transient=True) as progress:
+    with executor or nullcontext(), Progress(*columns, console=_console, transient=True) as progress:
         task = progress.add_task("random models", total=arguments.examples)
 
         def done(examples: int) -> None:
             progress.update(task, completed=examples)
 
-        drawn, options = (arguments.examples, arguments.seed), _fuzz_options(arguments)
-        report: Any
-        if arguments.dtype == "int8":
-            report = fuzz_quantised(*drawn, options, arguments.out, done)
-        else:
-            report = run_fuzz(
-                *drawn,
-                backend=arguments.backend,
-                options=options,
-                winograd=arguments.winograd,
-                dtype=arguments.dtype,
-                out_dir=arguments.out,
-                progress=done,
-            )
+        report = fuzz_in_blocks(fuzzing, arguments.examples, arguments.seed, arguments.out, executor, done)
     _console.print(str(report), markup=False, highlight=False, soft_wrap=True)
     return WRONG if report.failures else RIGHT
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.tools.extras import extra
 from xclbin_build.arguments import whole
 from xclbin_build.trusted_path import printable
 
@@ -56,18 +57,14 @@ def _serve(arguments: argparse.Namespace) -> int:
         if not (directory / "model.json").is_file():
             raise FpgaError(f"{printable(directory)} is no exported model: there is no model.json in it")
         directories[name] = str(directory)
-    try:
+    with extra("serve", "serve"):
         from fpga_dynamo.serving.metrics import Metrics
         from fpga_dynamo.serving.pool import Pool
         from fpga_dynamo.serving.replica import LocalReplica
         from fpga_dynamo.serving.server import serve
-    except ModuleNotFoundError as error:
-        raise FpgaError(f"serve needs {error.name}: pip install 'fpga_dynamo[serve]'") from error
     if arguments.grpc_port is not None:
-        try:
+        with extra("--grpc-port", "grpc"):
             import fpga_dynamo.serving.grpc_server  # noqa: F401  # before a replica starts
-        except ModuleNotFoundError as error:
-            raise FpgaError(f"--grpc-port needs {error.name}: pip install 'fpga_dynamo[grpc]'") from error
     start_replica = LocalReplica if arguments.ray is None else _cluster(arguments.ray).start
     try:
         family = socket.getaddrinfo(arguments.host, arguments.port)[0][0]
@@ -108,8 +105,6 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _cluster(address: str) -> Any:
-    try:
+    with extra("--ray", "ray"):
         from fpga_dynamo.serving.ray_replica import RayCluster
-    except ModuleNotFoundError as error:
-        raise FpgaError(f"--ray needs {error.name}: pip install 'fpga_dynamo[ray]'") from error
     return RayCluster(address)

@@ -35,9 +35,9 @@ def test_a_failure_becomes_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patched:
         patched.setattr("fpga_dynamo.testing.quantised.check", wrong)
         report = fuzz_quantised(3, seed=0, out_dir=tmp_path)
-    ((message, path),) = report.failures
-    assert message == "one is other than the other" and path is not None
-    runpy.run_path(str(path))  # with the true check it holds
+    (failure,) = report.failures
+    assert failure.message == "one is other than the other" and failure.script is not None
+    runpy.run_path(str(failure.script))  # with the true check it holds
 
 
 def test_every_kind_of_layer(tmp_path: Path) -> None:

@@ -12,35 +12,18 @@ import torch
 
 import fpga_dynamo
 from fpga_dynamo.tools import cli
+from tests.ray_kit import Cluster, two_nodes
 from tests.serving.serving_kit import Server, serving
 from tests.serving.test_serving_load import Load, rows
 
 pytestmark = pytest.mark.slow
-ray: Any = pytest.importorskip("ray", reason="make ray installs it")
-cluster_utils: Any = pytest.importorskip("ray.cluster_utils")
 __all__ = ["rows"]  # a fixture
-
-
-class Cluster:
-    """A head node, on which this process is, and a second node."""
-
-    def __init__(self) -> None:
-        self.cluster = cluster_utils.Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-        )
-        self.second = self.cluster.add_node(num_cpus=1)
-
-    @property
-    def address(self) -> str:
-        return str(self.cluster.address)
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    ray.shutdown()  # where a test has served in this process
-    made.cluster.shutdown()
+    with two_nodes() as made:
+        yield made
 
 
 def _until(holds: Callable[[], bool], seconds: float, what: str) -> None:
@@ -58,7 +41,7 @@ def test_two_nodes_of_which_one_is_killed_under_load(rows: Path, cluster: Cluste
         load = Load(server, fpga_dynamo.load(rows))
         with load.running():
             load.wait(50)
-            cluster.cluster.remove_node(cluster.second)
+            cluster.kill_second()
             load.wait(50)
             _until(lambda: _restarts(server) >= 1 and server.ready(2), 120, "the replica does not come back")
             load.wait(50)

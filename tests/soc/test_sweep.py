@@ -7,6 +7,7 @@ import csv
 import json
 import linecache
 import math
+import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge, save
 from fpga_dynamo.runtime.scheduling.policies import Policy
 from fpga_dynamo.tools.cli import main
+from fpga_dynamo.tools.executor import Threads
 from fpga_dynamo.tools.soc import provenance, watchdog
 from fpga_dynamo.tools.soc.optimum import optimum
 from fpga_dynamo.tools.soc.results import load_results, pareto, saturation
@@ -81,14 +83,25 @@ def test_a_study_is_two_commands(study: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_sweep_goes_on_where_it_was(study: Path) -> None:
     sweep, out = Sweep(table(SWEEP), study), study / "out"
-    assert run_sweep(sweep, out, workers=1) == (12, [])
-    whole = sorted((out / "runs.csv").read_text().splitlines())
+    assert run_sweep(sweep, out, Threads(1)) == (12, [])
+    whole = (out / "runs.csv").read_text()
+    assert [line[:16] for line in whole.splitlines()[1:]] == [point.key for point in sweep.points()]
     lines = (out / "runs.csv").read_text().splitlines(keepends=True)
     (out / "runs.csv").write_text("".join(lines[:6]) + lines[6][:25])  # it was killed as it wrote
-    assert run_sweep(sweep, out, workers=2) == (7, [])
-    assert sorted((out / "runs.csv").read_text().splitlines()) == whole
+    assert run_sweep(sweep, out, Threads(2)) == (7, [])
+    assert (out / "runs.csv").read_text() == whole
     assert len(rows(out / "applications.csv")) == 12
     assert run_sweep(sweep, out) == (0, [])
+
+
+def test_another_process_can_run_a_sweep(study: Path) -> None:
+    tasks = [replace(task, run=lambda kind, *inputs: inputs) for task in radar().tasks]
+    sweep = Sweep(table(SWEEP), study)
+    sweep.workload = sweep.workload.with_sources([ArrivingApplication(Application("radar", tasks))])
+    point = next(iter(sweep.points()))
+    here = sweep.run(point)  # which makes what cannot be pickled
+    assert pickle.loads(pickle.dumps(sweep.attempt))(point) == here
+    assert sweep.workload.applications[0].tasks[0].has_code
 
 
 PATIENT = """

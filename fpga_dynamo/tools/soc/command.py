@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fpga_dynamo.tools.executor import Executor, Threads
+from fpga_dynamo.tools.ray_option import add_ray, ray_executor
 from xclbin_build.arguments import MOST_SEED, output_file, output_folder, positive_number, whole
 
 if TYPE_CHECKING:
@@ -49,7 +52,9 @@ def add_commands(commands: Any) -> None:
     sweep.add_argument("sweep", type=Path, help="a sweep (toml), or a folder with a sweep.toml")
     out_help = "folder of results; existing runs are not repeated"
     sweep.add_argument("--out", type=output_folder, required=True, metavar="DIR", help=out_help)
-    sweep.add_argument("--jobs", type=whole(1, 1024), metavar="N", help="number of threads (the usable CPU cores)")
+    where = sweep.add_mutually_exclusive_group()
+    where.add_argument("--jobs", type=whole(1, 1024), metavar="N", help="number of threads (the usable CPU cores)")
+    add_ray(where)
     sweep.add_argument("--parquet", action="store_true", help="write runs.parquet and applications.parquet too")
     sweep.set_defaults(action=_sweep)
 
@@ -145,7 +150,8 @@ def _show(run: RunOutcome, system: System, policy: str, clock: str, warm_up: flo
 
 def _sweep(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.tools.soc.export import write_gantt, write_parquet
-    from fpga_dynamo.tools.soc.sweep import load_sweep, run_sweep
+    from fpga_dynamo.tools.soc.provenance import code_of
+    from fpga_dynamo.tools.soc.sweep import load_sweep, run_sweep, usable_cores
 
     if arguments.parquet:
         write_parquet(arguments.out, check=True)
@@ -153,13 +159,18 @@ def _sweep(arguments: argparse.Namespace) -> int:
     again = sweep.made_again(arguments.out)
     for note in [*([again] if again else []), *sweep.notes]:
         _say(note)
+    executor: Executor
+    if arguments.ray is None:
+        executor = Threads(arguments.jobs or usable_cores())
+    else:
+        executor = ray_executor(arguments, partial(code_of, sweep.policies or [one.policy for one in sweep.systems]))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress:
         task = progress.add_task("runs", total=None)
         count, failures = run_sweep(
             sweep,
             arguments.out,
-            arguments.jobs,
+            executor,
             lambda done, total: progress.update(task, completed=done, total=total),
         )
     for failure in failures:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, Point, Sweep
+from fpga_dynamo.tools.soc.rows import Point
+from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, Sweep
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import simulate
 from xclbin_build import atomic_file

@@ -26,11 +26,12 @@ def digest(*texts: str) -> str:
 
 def made_by(policies: Iterable[str]) -> dict[str, str]:
     """A digest, or the version, of each thing that runs under `policies` come from, by what it is called."""
-    found = {"the package's version": _version(), "the simulator's code": _code()}
-    for policy in policies:
-        if ":" in policy:
-            found[f"the code of {policy}"] = _module(policy)
-    return found
+    return {"the package's version": _version(), "the simulator's code": _code(), **code_of(policies)}
+
+
+def code_of(policies: Iterable[str]) -> dict[str, str]:
+    """A digest of the code of each policy that is named as `module:Class`. Raises FpgaError for a name of no class."""
+    return {f"the code of {policy}": _module(policy) for policy in policies if ":" in policy}
 
 
 def of_policy(made: Mapping[str, str], policy: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,17 +38,19 @@ def _short(value: Any) -> Any:
     return f"{value:.9g}" if isinstance(value, float) else value
 
 
-def prune(path: Path, wanted: set[str]) -> set[str]:
-    """Leaves the whole rows with such keys in the file; returns their keys."""
+def prune(path: Path, order: Collection[str]) -> list[str]:
+    """Leaves the whole rows with such keys in the file, in this order; returns their keys."""
     if not path.exists():
-        return set()
+        return []
+    ranks = {key: rank for rank, key in enumerate(order)}
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         names = reader.fieldnames or []
-        good = [row for row in reader if row.get("key") in wanted and None not in row.values() and None not in row]
+        good = [row for row in reader if row.get("key") in ranks and None not in row.values() and None not in row]
+    good.sort(key=lambda row: ranks[row["key"]])
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, names)
     writer.writeheader()
     writer.writerows(good)
     atomic_file.write(path, text.getvalue(), durable=True)
-    return {row["key"] for row in good}
+    return [row["key"] for row in good]

@@ -11,8 +11,9 @@ from math import exp, inf, log
 from pathlib import Path
 from typing import Annotated, Any
 
+from fpga_dynamo.tools.soc.rows import ApplicationRow, RunRow
 from fpga_dynamo.tools.soc.statistics import Estimate, estimate, ratio
-from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, STUDY, ApplicationRow, RunRow
+from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, STUDY
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from xclbin_build.documents import read_json

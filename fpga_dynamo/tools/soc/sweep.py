@@ -25,20 +25,21 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.runtime.application import from_json, to_json
+from fpga_dynamo.tools.executor import Executor, Threads, WorkerDiedError, as_ended
 from fpga_dynamo.tools.soc.bounds import capacity
 from fpga_dynamo.tools.soc.others import find_policy
-from fpga_dynamo.tools.soc.outcome import RunOutcome
 from fpga_dynamo.tools.soc.provenance import digest, made_again, made_by, of_policy
 from fpga_dynamo.tools.soc.result_files import Table, prune
-from fpga_dynamo.tools.soc.statistics import is_steady
+from fpga_dynamo.tools.soc.rows import ApplicationRow, Failure, Point, RunRow, rows
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table, text
 from fpga_dynamo.tools.soc.virtual import NATIVE_POLICIES, simulate
@@ -50,71 +51,6 @@ from xclbin_build.schema import MOST, shown
 MOST_SYSTEMS = 100_000
 KEYS = ("name", "system", "workload", "policies", "rates", "loads", "grid")
 RUNS, APPLICATIONS, STUDY = "runs.csv", "applications.csv", "study.json"
-
-
-@dataclass(frozen=True)
-class Point:
-    """A run of a sweep. `key` tells it from all others, whatever the order."""
-
-    key: str
-    system: int
-    """Number of the combination of the grid."""
-    policy: str
-    rate: float
-    seed: int
-
-
-@dataclass(frozen=True)
-class RunRow(Point):
-    """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.RunOutcome`."""
-
-    instances: int
-    capacity: float
-    """Instances a second that the system can serve at most, in this mix."""
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    bound_ms: float
-    """No scheduler gives a lower mean."""
-    execution_ms: float
-    """Mean of end minus start of the first task."""
-    span_ms: float
-    throughput: float
-    """Instances a second, from the first arrival to the last end."""
-    joules: float
-    watts: float
-    decisions: int
-    us_a_decision: float
-    """Mean seconds of scheduling for each task, in us."""
-    deciding: float
-    """Share of the time for which the scheduler works."""
-    most_waiting: int
-    busy_cpu: float
-    """Mean share of the time for which a processor core runs a task."""
-    busy_pl: float
-    unloaded_ms: float
-    """Mean response of the applications where each arrives alone, in the workload's mix, under this policy."""
-    steady: int
-    """1 if responses after the warm-up neither grow nor fall from batch to batch, else 0."""
-    missed: float
-    """Share of the instances with a deadline that ended after it; 0 if none has one."""
-
-
-@dataclass(frozen=True)
-class ApplicationRow:
-    key: str
-    application: str
-    instances: int
-    mean_ms: float
-    p95_ms: float
-    execution_ms: float
-    alone_ms: float
-    """Length of its critical path."""
-    deadline_ms: float
-    """From an arrival; 0 without one."""
-    missed: float
-    """Share of the instances that ended after their deadline."""
 
 
 class Sweep:
@@ -172,6 +108,11 @@ class Sweep:
             "workload": self._workload_text(),
             "made_by": made_by(self.policies or [one.policy for one in self.systems]),
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process. Of tasks that is what they cost, as in JSON: their code may not fit into a message."""
+        sources = [replace(one, application=from_json(to_json(one.application))) for one in self.workload.sources]
+        return {**vars(self), "workload": self.workload.with_sources(sources)}
 
     def _notes(self) -> list[str]:
         """Sentences on what the description leaves open, or states to no effect."""
@@ -231,6 +172,15 @@ class Sweep:
         most, unloaded = self.capacity(point.system), self.unloaded(point.system, point.policy)
         return rows(run, system, point, most, unloaded, self.workload.warm_up)
 
+    def attempt(self, point: Point) -> tuple[RunRow, list[ApplicationRow]] | Failure:
+        """As `run`, but an error is a result: a policy's code may raise anything, also what no process can pass on."""
+        try:
+            return self.run(point)
+        except Exception as error:
+            name, why = type(error).__name__, " ".join(str(error).split())
+            kind = "" if isinstance(error, FpgaError) and why else f"{name}: " if why else name
+            return Failure(point, self.study["systems"][point.system]["title"], kind + why)
+
     def unloaded(self, number: int, policy: str) -> float:
         """Mean response, in seconds, of applications that arrive alone in the middle of a period of decisions."""
         found = self._unloaded.get((number, policy))
@@ -244,83 +194,6 @@ class Sweep:
         return found
 
 
-def rows(
-    run: RunOutcome, system: System, point: Point, most: float, unloaded: float, warm_up: float
-) -> tuple[RunRow, list[ApplicationRow]]:
-    """What a run's tables say of it."""
-    # What arrives first finds an empty system. It counts for what units did, and not for responses.
-    first = int(len(run.ended) * warm_up)
-    responses = run.responses[first:] * 1e3
-    execution = (run.ended - run.started)[first:] * 1e3
-    late = run.late[first:]
-    which = np.array(run.arrivals.which, dtype=int)[first:]
-    has_deadline = np.isfinite(np.array(run.deadlines)[which])
-    span = run.span or 1.0
-    p50, p95, p99 = np.percentile(responses, [50, 95, 99]) if len(responses) else (0.0, 0.0, 0.0)
-    cpu = [run.busy[name] / span for name, unit in system.pes if unit.is_cpu]
-    pl = [run.busy[name] / span for name, unit in system.pes if not unit.is_cpu]
-    row = RunRow(
-        **vars(point),
-        instances=len(responses),
-        capacity=most,
-        mean_ms=float(responses.mean()) if len(responses) else 0.0,
-        p50_ms=float(p50),
-        p95_ms=float(p95),
-        p99_ms=float(p99),
-        bound_ms=run.least_mean_response * 1e3,
-        execution_ms=float(execution.mean()) if len(execution) else 0.0,
-        span_ms=run.span * 1e3,
-        throughput=len(run.ended) / span,
-        joules=run.joules,
-        watts=run.joules / span,
-        decisions=run.rounds,
-        us_a_decision=run.deciding / max(run.assignments, 1) * 1e6,
-        deciding=run.deciding / span,
-        most_waiting=run.most_waiting,
-        busy_cpu=float(np.mean(cpu)) if cpu else 0.0,
-        busy_pl=float(np.mean(pl)) if pl else 0.0,
-        unloaded_ms=unloaded * 1e3,
-        steady=int(is_steady(responses)),
-        missed=float(late[has_deadline].mean()) if has_deadline.any() else 0.0,
-    )
-    applications = []
-    for number, name in enumerate(run.applications):
-        own = responses[which == number]
-        deadline = run.deadlines[number]
-        if len(own):
-            applications.append(
-                ApplicationRow(
-                    point.key,
-                    name,
-                    len(own),
-                    float(own.mean()),
-                    float(np.percentile(own, 95)),
-                    float(execution[which == number].mean()),
-                    run.alone[number] * 1e3,
-                    deadline * 1e3 if math.isfinite(deadline) else 0.0,
-                    float(late[which == number].mean()),
-                )
-            )
-    return row, applications
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A run that gave an error: a policy's, which other runs do not share."""
-
-    point: Point
-    title: str
-    """Of its system."""
-    error: Exception
-
-    def __str__(self) -> str:
-        point, why = self.point, " ".join(str(self.error).split()) or type(self.error).__name__
-        kind = "" if isinstance(self.error, FpgaError) else f"{type(self.error).__name__}: "
-        return (
-            f"run {point.key} failed ({point.policy}, {point.rate:g}/s, seed {point.seed}, {self.title}): {kind}{why}"
-        )
-
-
 def load_sweep(path: Path) -> Sweep:
     """The sweep of a file, or of `sweep.toml` in a folder."""
     path = path / "sweep.toml" if path.is_dir() else path
@@ -328,54 +201,52 @@ def load_sweep(path: Path) -> Sweep:
 
 
 def run_sweep(
-    sweep: Sweep, out: Path, workers: int | None = None, progress: Callable[[int, int], None] | None = None
+    sweep: Sweep, out: Path, executor: Executor | None = None, progress: Callable[[int, int], None] | None = None
 ) -> tuple[int, list[Failure]]:
     """Runs what is not in `out` yet. Returns how many runs that was, and those that failed, by policy.
 
-    A row is in `runs.csv` only if those of its applications are written. A run that failed is in no table, so the next
-    call runs it again.
+    executor: where; else in threads on all usable cores. A row is in `runs.csv` only if those of its applications are
+    written. In the end rows are in the order of the sweep's points, wherever they were made. A run that failed is in
+    no table, so the next call runs it again.
     """
     out.mkdir(parents=True, exist_ok=True)
     atomic_file.write(out / STUDY, json.dumps(sweep.study, indent=1, default=str) + "\n")
     points = list(sweep.points())
-    wanted = {point.key for point in points}
-    done = prune(out / RUNS, wanted)
+    order = [point.key for point in points]
+    done = set(prune(out / RUNS, order))
     prune(out / APPLICATIONS, done)
     left = [point for point in points if point.key not in done]
-    workers = len(os.sched_getaffinity(0)) if workers is None else workers
+    failures: list[Failure] = []
+    count = 0
     if progress:
         progress(len(points) - len(left), len(points))
     with (
         Table(out / RUNS, RunRow) as runs,
         Table(out / APPLICATIONS, ApplicationRow) as applications,
-        ThreadPoolExecutor(workers) as pool,
+        executor or Threads(usable_cores()) as hosts,
+        closing(as_ended(hosts, sweep.attempt, left)) as ended,
     ):
-        waiting: dict[Future[tuple[RunRow, list[ApplicationRow]]], Point] = {}
-        failures: list[Failure] = []
-        remaining = iter(left)
-        count = 0
-        try:
-            while True:
-                for point in itertools.islice(remaining, 2 * workers - len(waiting)):
-                    waiting[pool.submit(sweep.run, point)] = point
-                if not waiting:
-                    break
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    point = waiting.pop(future)
-                    try:
-                        row, parts = future.result()
-                    except Exception as error:  # a policy's code may raise anything
-                        failures.append(Failure(point, sweep.study["systems"][point.system]["title"], error))
-                        continue
-                    applications.write(parts)
-                    runs.write([row])
-                    count += 1
-                if progress:
-                    progress(len(points) - len(left) + count + len(failures), len(points))
-        finally:
-            for future in waiting:
-                future.cancel()
+        for point, future in ended:
+            try:
+                outcome = future.result()
+            except WorkerDiedError as error:
+                outcome = Failure(point, sweep.study["systems"][point.system]["title"], str(error))
+            if isinstance(outcome, Failure):
+                failures.append(outcome)
+            else:
+                row, parts = outcome
+                applications.write(parts)
+                runs.write([row])
+                count += 1
+            if progress:
+                progress(len(points) - len(left) + count + len(failures), len(points))
+    prune(out / RUNS, order)
+    prune(out / APPLICATIONS, order)
     return count, sorted(failures, key=lambda one: (one.point.policy, one.point.system, one.point.rate, one.point.seed))
+
+
+def usable_cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _table_or_file(key: str, description: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:

@@ -151,6 +151,10 @@ class System:
         self.description = description
         self._compiled: dict[int, SimulatorInput] = {}
 
+    def __reduce__(self) -> tuple[type[System], tuple[Mapping[str, Any]]]:
+        """For another process, which makes the simulator's objects itself."""
+        return System, (self.description,)
+
     @cached_property
     def pes(self) -> list[tuple[str, UnitGroup]]:
         """Each processing element's name, with its units."""
