@@ -205,9 +205,9 @@ def run_sweep(
 ) -> tuple[int, list[Failure]]:
     """Runs what is not in `out` yet. Returns how many runs that was, and those that failed, by policy.
 
-    executor: where; else in threads on all usable cores. A row is in `runs.csv` only if those of its applications are
-    written. In the end rows are in the order of the sweep's points, wherever they were made. A run that failed is in
-    no table, so the next call runs it again.
+    executor: where, left at the end; else threads on all usable cores. A row is in `runs.csv` only if those of its
+    applications are written. In the end rows are in the order of the sweep's points, wherever they were made. A run
+    that failed is in no table, so the next call runs it again.
     """
     out.mkdir(parents=True, exist_ok=True)
     atomic_file.write(out / STUDY, json.dumps(sweep.study, indent=1, default=str) + "\n")
