@@ -5,7 +5,7 @@
 #   PYTHON=python3   the interpreter that makes it
 #   TORCH_INDEX=URL  another index for torch, such as https://download.pytorch.org/whl/cpu, whose wheel is the smallest
 #   TORCH=2.15.0     the version of torch that `make test-torch` runs, in a virtual environment of its own
-#   PART=1/3         of `make extended`: of three parts the first
+#   PART=1/3         of `make extended`, `benches` and `contracts`: of three parts the first
 #   JOBS=2           processes that `make test` runs
 #   EXAMPLES=2000 SEED=0   of `make fuzz`
 #   XRT_EXAMPLES=250       of `make xrt`, for each of two ways
@@ -92,11 +92,11 @@ extended: $(installed)
 
 # The test benches of the cores as synthesis sees them: all cases, in both C++ standards, at every tile shape.
 benches: $(installed)
-	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m 'slow and not sampled' tests/hls_kernels
+	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 --part $(PART) -m 'slow and not sampled' tests/hls_kernels
 
 # A tenth of their cases at all tile shapes, and all of those of the emulator's shape.
 benches-sampled: $(installed)
-	$(bin)/python -m pytest -q --durations=5 -m sampled tests/hls_kernels
+	$(bin)/python -m pytest -q --durations=5 -m sampled --part $(PART) tests/hls_kernels
 
 # All of the hardware engine: random shapes and mistakes by thousands, networks on three platforms beside the cost model.
 engine: $(installed)
@@ -156,7 +156,7 @@ format: $(installed)
 
 # Every board's own recipe: its loops beside their contracts, and whether it fits.
 contracts: $(installed)
-	$(bin)/python -m pytest -q -n $(JOBS) tests/xclbin_build/check/test_contracts.py \
+	$(bin)/python -m pytest -q -n $(JOBS) --part $(PART) tests/xclbin_build/check/test_contracts.py \
 	    tests/xclbin_build/estimate/test_recipes.py
 
 # The native module under AddressSanitizer and UndefinedBehaviorSanitizer, the device model under ThreadSanitizer too.

@@ -52,11 +52,12 @@ EVERY = {
     "backend/test_training.py": 3,
     "backend/test_verification.py": 3,
     "backend/test_weight_changes.py": 3,
+    "card_server/test_forged_frames.py": 3,
     "compile_cache/test_engine_programs.py": 3,
     "driver/test_driver_faults.py": 3,
     "driver/test_driver_process.py": 3,
     "emulate/test_emulate.py": 3,
-    "hls_kernels/test_benches.py": 3,
+    "hls_kernels/test_benches.py": 6,
     "hls_kernels/test_engine.py": 3,
     "hls_kernels/test_engine_vector.py": 3,
     "hls_kernels/test_headers.py": 3,
@@ -115,13 +116,30 @@ EVERY = {
     "quantize/test_quantizer.py": 3,
     "quantize/test_rotary.py": 3,
     "test_opinfo.py": 3,
+    "workloads/test_workloads.py": 3,
     "xclbin_build/check/test_command.py": 3,
+    "xclbin_build/check/test_delays.py": 4,
+    "xclbin_build/check/test_flattening.py": 4,
+    "xclbin_build/check/test_frontend.py": 4,
+    "xclbin_build/check/test_inlining.py": 2,
+    "xclbin_build/check/test_loops.py": 4,
+    "xclbin_build/check/test_mutations.py": 4,
+    "xclbin_build/check/test_nests.py": 4,
+    "xclbin_build/check/test_own_accord.py": 4,
+    "xclbin_build/check/test_ports.py": 3,
+    "xclbin_build/check/test_reported.py": 4,
+    "xclbin_build/check/test_scheduling.py": 4,
+    "xclbin_build/check/test_sources.py": 4,
     "xclbin_build/check/test_tables.py": 3,
+    "xclbin_build/check/test_variants.py": 4,
+    "xclbin_build/test_csim.py": 3,
     "xclbin_build/test_dataflow.py": 3,
     "xclbin_build/test_emulation_build.py": 3,
     "xclbin_build/test_escape.py": 3,
     "xclbin_build/test_flow.py": 3,
     "xclbin_build/test_scaffold.py": 3,
+    "xclbin_build/test_synthesis_reports.py": 4,
+    "xclbin_build/test_vitis.py": 4,
     "xclbin_build/test_vpp.py": 3,
 }
 """Files whose tests have many cases that take long: of each test `make test` runs every n-th case, `make extended` the
@@ -133,12 +151,16 @@ LONG = (
     "backend/test_dynamic_shapes.py::test_a_bound_program_has_the_words_of_one_that_is_lowered_for_the_size",
     "backend/test_engines_together.py::test_the_sources_for_vitis_give_the_same_bits",
     "backend/test_entry_point.py::test_torch_logs_shows_passes_and_decisions",
+    "backend/test_weight_changes.py::test_deleting_one_model_leaves_the_others_alone",
     "card_server/test_compile.py::test_the_server_offers_its_own_xclbin",
+    "card_server/test_compile.py::test_two_clients_at_once",
     "device/test_processes.py::test_nothing_is_built_for_programs_without_device_tensors",
+    "driver/test_conformance.py::test_conformance_over_a_network",
     "hls_kernels/test_ap_types.py::test_the_same_program_prints_the_same",
     "hls_kernels/test_engine.py::test_bench_without_sanitizers",
     "hls_kernels/test_engine.py::test_notices_a_mistake",
     "hls_kernels/test_engine_networks.py::test_a_network_of_everything_is_exact",
+    "hls_kernels/test_engine_networks.py::test_resnet18_is_exact_and_as_fast_as_the_model_says",
     "hls_kernels/test_engine_vector.py::test_notices_a_mistake",
     "hls_kernels/test_engine_vector_floats.py::test_the_cost_model_tells_the_cycles",
     "hls_kernels/test_headers.py::test_arithmetic_of_fixed_point",
@@ -147,7 +169,9 @@ LONG = (
     "hls_kernels/test_requantize.py::test_channels_are_those_of_the_header",
     "hls_kernels/test_sim.py::test_another_contract_changes_the_count",
     "lowering/test_engine_attention.py::test_errors_are_of_the_size_of_eagers_whatever_that_of_the_scores",
+    "lowering/test_engine_attention.py::test_heads_that_the_host_writes_may_be_of_several_sequences",
     "lowering/test_engine_floats.py::test_an_item_of_what_the_host_makes_goes_back_to_the_card",
+    "lowering/test_engine_floats.py::test_cards_of_several_recipes_are_loaded_in_turns",
     "lowering/test_engine_width_tiling.py::test_mistakes_are_noticed",
     "lowering/test_partition.py::test_no_mixture_of_card_and_eager_is_a_cycle",
     "lowering/test_strides.py::test_any_program_s_strides_are_told",
@@ -160,20 +184,30 @@ LONG = (
     "quantize/test_on_card.py::test_embeddings",
     "serving/test_serve.py::test_refused_command_lines",
     "soc/test_realtime.py::test_nothing_is_kept_of_instances_that_are_over",
+    "soc/test_statistics.py::test_no_system_and_no_policy_is_left_out",
     "soc/test_sweep.py::test_a_study_is_two_commands",
+    "soc/test_virtual.py::test_every_run",
     "soc/test_virtual.py::test_the_default_policy_is_one",
+    "xclbin_build/check/test_mutations.py::test_a_mistake_in_the_engine_is_found",
     "xclbin_build/check/test_sources_of_others.py::test_what_becomes_of_them",
+    "xclbin_build/check/test_tables.py::test_what_depends_on_anything_else_is_filled_by_its_loop",
+    "xclbin_build/cosim/test_cycles.py::test_a_depth_that_resolves_a_deadlock",
+    "xclbin_build/cosim/test_reports.py::test_memory_has_a_range",
     "xclbin_build/test_cycles.py::test_emu_runs_the_same_kernel_without_counting",
     "xclbin_build/test_dataflow.py::test_elements_that_nobody_reads_are_told",
     "xclbin_build/test_emulation_build.py::test_cached_builds_once",
     "xclbin_build/test_emulation_build.py::test_the_plan_can_be_of_any_instruction_set",
+    "xclbin_build/test_engine_kernel.py::test_a_kernel_may_be_called_engine",
     "xclbin_build/test_escape.py::test_the_folder_of_a_recipe_may_have_any_name",
+    "xclbin_build/test_pragma_lint.py::test_the_kernels_of_the_package_have_no_findings",
+    "xclbin_build/test_progress.py::test_the_command_shows_the_same",
+    "xclbin_build/test_scaffold.py::test_scaffolds_pass_as_they_are",
     "xclbin_build/test_signature.py::test_what_is_passed_arrives",
     "xclbin_build/test_vpp.py::test_a_kernel_whose_partner_has_not_been_started_waits",
     "xclbin_build/test_vpp.py::test_kernels_in_a_row_run_at_the_same_time",
     "xclbin_build/test_vpp.py::test_tasks_between_kernels_run_on",
 )
-"""Single tests of 3 to 20 seconds, whose subject a shorter test covers, too: only `make extended` runs them."""
+"""Single tests of 3 to 50 seconds, whose subject a shorter test covers, too: only `make extended` runs them."""
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +227,7 @@ def _part(text: str) -> tuple[int, int]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--part", type=_part, default=(1, 1), metavar="K/N", help="of the extended tests, every N-th from the K-th on"
+        "--part", type=_part, default=(1, 1), metavar="K/N", help="of the tests that marks select, every N-th from the K-th on"
     )
 
 
@@ -213,7 +247,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for mark in EXTENDED:
                 item.add_marker(mark)
         cases[test] += 1
-    part, parts = config.getoption("--part")
-    extended = [item for item in items if item.get_closest_marker("extended")]
-    left_out = {item for number, item in enumerate(extended) if number % parts != part - 1}
-    items[:] = [item for item in items if item not in left_out]
+
+
+class _Part:
+    """Keeps every N-th of the tests that marks have selected."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        part, parts = config.getoption("--part")
+        left_out = [item for number, item in enumerate(items) if number % parts != part - 1]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = items[part - 1 :: parts]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Part())
