@@ -227,7 +227,7 @@ def _part(text: str) -> tuple[int, int]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--part", type=_part, default=(1, 1), metavar="K/N", help="of the tests that marks select, every N-th from the K-th on"
+        "--part", type=_part, default=(1, 1), metavar="K/N", help="every N-th of the selected tests, from the K-th on"
     )
 
 
