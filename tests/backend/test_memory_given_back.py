@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ def test_the_packs_of_a_dropped_model_go_back_though_others_lie_behind_them() ->
         for model in models:
             compiled(model, x)
         capacity = store._capacity * 4
-        before = resident()
+        before, entries = resident(), len(store._entries)
+        parameters = [weakref.ref(each.weight) for each in models[:2]]
         models[0] = models[1] = model = None  # type: ignore[call-overload, assignment]
         # Twice, beside other work, one or two of the four were still held: perhaps packs that were released while a
         # thread was at work on the store (the test below); that it was this has not been seen.
@@ -43,6 +45,8 @@ def test_the_packs_of_a_dropped_model_go_back_though_others_lie_behind_them() ->
         while before - resident() <= 2 * 1.9 * PACKED and time.monotonic() < deadline:
             time.sleep(0.05)
             gc.collect()
+        assert not (alive := [each() for each in parameters if each() is not None]), gc.get_referrers(*alive)
+        assert not store._released and len(store._entries) == entries - 2
         assert before - resident() > 2 * 1.9 * PACKED, "their parameters, and their packs"
         assert store._capacity * 4 == capacity, "the region has not moved"
         assert models[2] is not None

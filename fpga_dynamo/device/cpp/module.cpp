@@ -48,6 +48,10 @@ void start(c10::DeviceIndex count, py::object segments) {
     set_device_count(count);
     set_memory_source(new driver_memory(std::move(segments)));
     register_hooks();
+    py::module_::import("atexit").attr("register")(py::cpp_function([] {
+        const py::gil_scoped_release unlocked;
+        if (!is_forked()) finish_autograd_threads();  // a forked process has none
+    }));
     const py::gil_scoped_release unlocked;
     start_autograd_threads();
 }
