@@ -14,6 +14,11 @@ from xclbin_build.cli import main
 from xclbin_build.info import summary
 
 ROUTES = pytest.mark.parametrize("route", emulate.ROUTES)
+# Through XRT's driver for software emulation the exchange hangs in about one run of ten: the host waits for an end that it
+# is not told of. The cause is not known; docs/kernel-faults.md says it.
+EXCHANGES = pytest.mark.parametrize(
+    "route", [pytest.param(route, marks=pytest.mark.slow if route == "process" else ()) for route in emulate.ROUTES]
+)
 REGISTERS = {
     "script.cfg": "[hls]\npre_tcl=registers.tcl\n",
     "syn.cfg": "syn.interface.s_axilite_mailbox=both\nsyn.interface.s_axilite_auto_restart_counter=1\n",
@@ -45,7 +50,7 @@ def test_the_host_reads_what_a_kernel_writes_to_references(route: str, host: Pat
     )
 
 
-@ROUTES
+@EXCHANGES
 @pytest.mark.parametrize("config", REGISTERS)
 def test_a_kernel_that_restarts_gets_arguments_while_it_runs(
     route: str, config: str, host: Path, tmp_path: Path
