@@ -7,7 +7,7 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import FunctionType
@@ -104,11 +104,11 @@ def _environment() -> list[str]:
     ]
 
 
-def sources(package: Path) -> str:
-    """Of the Python files in :data:`COMPILER`: an entry is good for these very sources."""
+def sources(package: Path, parts: Sequence[str] = COMPILER) -> str:
+    """A digest of the Python files in parts of the package. An entry is good for these very sources of the compiler."""
     total = hashlib.sha256()
-    files = [package / name for name in COMPILER if name.endswith(".py")]
-    files += [file for name in COMPILER for file in (package / name).rglob("*.py")]
+    files = [package / name for name in parts if name.endswith(".py")]
+    files += [file for name in parts for file in (package / name).rglob("*.py")]
     for file in sorted(files):
         content = file.read_bytes()
         total.update(f"{file.relative_to(package).as_posix()} {len(content)}\n".encode())

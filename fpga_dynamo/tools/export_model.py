@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.tools.extras import extra
 from xclbin_build.arguments import output_folder, whole
 
 DONE = 0
@@ -68,9 +69,7 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Any, tuple[Any, ...], str | 
     example = zoo.load(arguments.model, batch=arguments.batch)
     if arguments.dtype != "int8":
         return example.model, example.inputs, arguments.dtype
-    try:
+    with extra("int8", "quantize"):
         from fpga_dynamo.quantize import quantize
-    except ModuleNotFoundError as error:
-        raise FpgaError(f"int8 needs {error.name}: pip install 'fpga_dynamo[quantize]'") from error
     calls = [example.inputs] * _CALIBRATION_CALLS
     return quantize(example.model, calls, scales="pow2", bias="int32", progress=False), example.inputs, None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from fpga_dynamo import __version__, errors
+from fpga_dynamo.cache.keys import sources
 
 
 def versions() -> dict[str, str]:
@@ -26,8 +26,4 @@ def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
 
 @functools.cache
 def _code() -> str:
-    total = hashlib.sha256()
-    package = Path(errors.__file__).parent
-    for file in sorted(package.rglob("*.py")):
-        total.update(f"{file.relative_to(package).as_posix()}\n".encode() + file.read_bytes())
-    return total.hexdigest()[:8]
+    return sources(Path(errors.__file__).parent, ("",))[:8]

@@ -41,7 +41,7 @@ def check_function(
     except frontend.TooLarge:
         calls = pure.Calls(unit.raw)
         for one in pure.find(unit.raw, unit.symbol_of(process.symbol), calls):
-            alone = replace(unit, raw=calls.alone(one))
+            alone = replace(unit, raw=pure.with_constants(unit.reached_from(one.symbol), one))
             with suppress(BuildError):  # then it is inlined
                 found = depth(analyse(alone, Process(one.symbol), whole=False))
                 if found is None:

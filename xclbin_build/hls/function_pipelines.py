@@ -11,17 +11,17 @@ import re
 from dataclasses import dataclass, replace
 
 from . import ir
+from .ir import NAME
 from .processes import name_of
 from .source import PROBE, SourceLoop
 from .translation import Compiled
 
 _ARGUMENT, _RESULT, _NEXT, _AGAIN = "__hls_argument", "__hls_result", "__hls_next_call", "__hls_call_again"
-_NAME = r'(?:"[^"]*"|[\w.$\-]+)'
 _DEFINE = re.compile(
-    rf"^define (?P<head>[^\n]*?)@(?P<name>{_NAME})\((?P<rest>[^\n]*)\{{\n(?P<body>.*?)^\}}", re.M | re.S
+    rf"^define (?P<head>[^\n]*?)@(?P<name>{NAME})\((?P<rest>[^\n]*)\{{\n(?P<body>.*?)^\}}", re.M | re.S
 )
 _CONSTANT = re.compile(
-    rf'^(  %{_NAME} = )call (?P<type>[^\n@]*) @"?{_ARGUMENT}[^\n]*?\((?P=type) (?P<value>[^%@\n)][^\n)]*)\)[^\n]*$',
+    rf'^(  %{NAME} = )call (?P<type>[^\n@]*) @"?{_ARGUMENT}[^\n]*?\((?P=type) (?P<value>[^%@\n)][^\n)]*)\)[^\n]*$',
     re.M,
 )
 _NUMBER = re.compile(r"^!(\d+) = ", re.M)

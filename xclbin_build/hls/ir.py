@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_NAME = r'(?:"[^"]*"|[\w.$\-]+)'
-_VALUE = re.compile(rf"[%@]{_NAME}")
-_LABEL = re.compile(rf"label %({_NAME})")
+NAME = r'(?:"[^"]*"|[\w.$\-]+)'  # without its @ or %
+_VALUE = re.compile(rf"[%@]{NAME}")
+_LABEL = re.compile(rf"label %({NAME})")
 _INTEGER = re.compile(r"-?\d+")
-_DEFINITION = re.compile(rf"^define\b[^\n]*?@({_NAME})\((?P<parameters>[^\n]*)\{{\n(?P<body>.*?)^\}}", re.M | re.S)
-_GLOBAL = re.compile(rf"^@({_NAME}) = (?P<words>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)", re.M)
+_DEFINITION = re.compile(rf"^define\b[^\n]*?@({NAME})\((?P<parameters>[^\n]*)\{{\n(?P<body>.*?)^\}}", re.M | re.S)
+_GLOBAL = re.compile(rf"^@({NAME}) = (?P<words>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)", re.M)
 _METADATA = re.compile(r"^!(\d+) = (?:distinct )?(.*)$", re.M)
-_STRUCT = re.compile(rf"^%({_NAME}) = type (.*)$", re.M)
+_STRUCT = re.compile(rf"^%({NAME}) = type (.*)$", re.M)
 _FLAGS = re.compile(
     r"^(?:(?:nuw|nsw|exact|disjoint|nneg|inbounds|nusw|samesign|fast|nnan|ninf|nsz|arcp|contract|reassoc|afn|volatile|"
     r"atomic|inrange\([^)]*\))\s+)+"
@@ -273,7 +273,7 @@ def _parameters(text: str) -> list[tuple[str, str]]:
             break
     found = []
     for part in split(text[:end]):
-        name = re.search(rf"(%{_NAME})$", part)
+        name = re.search(rf"(%{NAME})$", part)
         if name:
             found.append((name[1], type_at(part)[0]))
     return found
@@ -289,7 +289,7 @@ def blocks_of(body: str) -> dict[str, list[Instruction]]:
         if not line or line[0] == ";":
             continue
         if line[0] != " ":
-            label = re.match(rf"({_NAME}):", line)
+            label = re.match(rf"({NAME}):", line)
             if label:
                 current = label[1].strip('"')
                 blocks[current] = []
@@ -311,7 +311,7 @@ def constant_expression(operand: str) -> Instruction | None:
 
 
 def _instruction(text: str, block: str) -> Instruction:
-    match = re.match(rf"(%{_NAME}) = (.*)", text)
+    match = re.match(rf"(%{NAME}) = (.*)", text)
     name, rest = (match[1], match[2]) if match else (None, text)
     debug = re.search(r", !dbg !(\d+)", rest)
     core = re.split(r", ![a-z]", rest, maxsplit=1)[0]
@@ -357,7 +357,7 @@ def _fill(i: Instruction, tail: str) -> None:
         i.type, i.source_type = "ptr", parts[0]
         i.operands = [type_at(part)[1] for part in parts[1:]]
     elif i.opcode in ("call", "invoke"):
-        match = re.match(rf"(.*?)(@{_NAME}|%{_NAME})\((.*)\)", tail)
+        match = re.match(rf"(.*?)(@{NAME}|%{NAME})\((.*)\)", tail)
         if match:
             i.callee = match[2][1:].strip('"')
             words = match[1].split()
@@ -383,7 +383,7 @@ def type_at(text: str) -> tuple[str, str]:
             depth += (c in "[{<") - (c in "]}>")
             if depth == 0:
                 return text[: at + 1], text[at + 1 :].strip()
-    match = re.match(rf"%{_NAME}|\S+", text)
+    match = re.match(rf"%{NAME}|\S+", text)
     if not match:
         return "", ""
     return match[0].rstrip(","), text[match.end() :].strip()

@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import clang, ir
+from .ir import NAME
 from .source import PROBE
 
 SUFFIX = ".operator"
 LEAST_LOOPS = 4  # of a function, what it calls included, that becomes an operator: less code is inlined
 _MOST_BYTES = 512  # of an operand by reference
-_NAME = r'(?:"[^"]*"|[\w.$\-]+)'
 _DEFINE = re.compile(
-    rf"^define [^\n]*?(?P<returns>\S+) @(?P<name>{_NAME})\((?P<rest>[^\n]*)\{{\n(?P<body>.*?)^\}}", re.M | re.S
+    rf"^define [^\n]*?(?P<returns>\S+) @(?P<name>{NAME})\((?P<rest>[^\n]*)\{{\n(?P<body>.*?)^\}}", re.M | re.S
 )
 _DEFINED = re.compile(
-    rf"^(define [^\n]*?@(?P<name>{_NAME})\([^\n]*\) (?:(?:local_)?unnamed_addr )?)(?=[^()\n]*\{{$)", re.M
+    rf"^(define [^\n]*?@(?P<name>{NAME})\([^\n]*\) (?:(?:local_)?unnamed_addr )?)(?=[^()\n]*\{{$)", re.M
 )
 _CALL = re.compile(
-    rf"^(?P<indent> +)(?:(?P<result>%{_NAME}) = )?(?:tail )?call (?P<before>[^\n@(]*(?:\([^\n@)]*\)[^\n@(]*)*)"
-    rf"@(?P<name>{_NAME})\((?P<rest>[^\n]*)$",
+    rf"^(?P<indent> +)(?:(?P<result>%{NAME}) = )?(?:tail )?call (?P<before>[^\n@(]*(?:\([^\n@)]*\)[^\n@(]*)*)"
+    rf"@(?P<name>{NAME})\((?P<rest>[^\n]*)$",
     re.M,
 )
 _FIND = "internalize,globaldce,always-inline,globaldce,function(sroa,early-cse),cgscc(function-attrs)"
@@ -64,10 +64,8 @@ class Calls:
     """Which functions a module has, how many loops, and what they call. raw: the IR before anything is inlined."""
 
     def __init__(self, raw: str) -> None:
-        self._raw = raw
         self.loops: dict[str, int] = {}
         self.callees: dict[str, list[str]] = {}
-        self._spans = {match["name"].strip('"'): match.span() for match in _DEFINE.finditer(raw)}
         bodies = {match["name"].strip('"'): match["body"] for match in _DEFINE.finditer(raw)}
         for name, body in bodies.items():
             self.loops[name] = body.count(", !llvm.loop ")
@@ -97,19 +95,6 @@ class Calls:
         visit(name)
         return list(found)[:-1]
 
-    def alone(self, one: Pure) -> str:
-        """The module with a function, its constants in their places, and what it calls, and no other function."""
-        wanted = {one.symbol, *self.order(one.symbol)}
-        pieces, at = [], 0
-        for other, (begin, end) in sorted(self._spans.items(), key=lambda item: item[1]):
-            if other in wanted and other != one.symbol:
-                continue
-            pieces.append(self._raw[at:begin])
-            if other == one.symbol:
-                pieces.append(_bound(self._raw[begin:end], one))
-            at = end
-        return "".join([*pieces, self._raw[at:]])
-
 
 def find(raw: str, symbol: str, calls: Calls) -> list[Pure]:
     """The functions without effects that `symbol` calls, directly or not, and that are large enough to be operators:
@@ -132,15 +117,14 @@ def _constants(operands: list[str]) -> tuple[tuple[int, str], ...]:
     return tuple((place, value) for place, value in enumerate(operands) if value.lstrip("-").isdigit())
 
 
-def _bound(definition: str, one: Pure) -> str:
-    """The text of a function with its constants in the place of its parameters."""
-    head, brace, body = definition.partition("{\n")
-    match = _DEFINE.match(definition)
-    assert match is not None  # it was found by it
+def with_constants(text: str, one: Pure) -> str:
+    """The IR with a function's constants in the place of its parameters."""
+    match = next(match for match in _DEFINE.finditer(text) if match["name"].strip('"') == one.symbol)
     names = [part.split()[-1] for part in ir.split(ir.split_at_bracket(match["rest"])[0])]
+    body = match["body"]
     for place, value in one.constants:
         body = re.sub(re.escape(names[place + one.by_reference]) + r"(?![\w.$\-])", value, body)
-    return head + brace + body
+    return text[: match.start("body")] + body + text[match.end("body") :]
 
 
 def _effects(raw: str, symbol: str, small: set[str]) -> dict[str, tuple[str, str, str]]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-_NAME = r'(?:"[^"]*"|[\w.$\-]+)'
+from .ir import NAME
+
 _PIECE = re.compile(
-    rf"^define\b[^\n]*?@(?P<function>{_NAME})\([^\n]*\{{\n.*?^\}}\n?|^!(?P<metadata>\d+) = [^\n]*\n?", re.M | re.S
+    rf"^define\b[^\n]*?@(?P<function>{NAME})\([^\n]*\{{\n.*?^\}}\n?|^!(?P<metadata>\d+) = [^\n]*\n?", re.M | re.S
 )
-_FUNCTION = re.compile(rf"@({_NAME})")
+_FUNCTION = re.compile(rf"@({NAME})")
 _METADATA = re.compile(r"!(\d+)\b")
 
 

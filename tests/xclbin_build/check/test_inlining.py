@@ -105,7 +105,7 @@ def test_only_functions_without_effects_are_found(unit: Compiled) -> None:
 def test_a_function_with_its_callees_is_a_module_of_its_own(unit: Compiled) -> None:
     calls = pure.Calls(unit.raw)
     (cube,) = pure.find(unit.raw, "top", calls)
-    alone = pure.Calls(calls.alone(cube))
+    alone = pure.Calls(pure.with_constants(unit.reached_from(cube.symbol), cube))
     assert set(alone.loops) == {cube.symbol, *calls.order(cube.symbol)}
     assert alone.inlined(cube.symbol) == calls.inlined(cube.symbol) == 5
 
